@@ -1,0 +1,92 @@
+"""Reductions under a mask: the only place that divides by a mask.
+
+`mask` is boolean and broadcastable to `x`. Values off the mask are replaced before they are used, so
+inf and NaN there change neither the result nor its gradient. An empty mask gives 0 with zero
+gradient.
+"""
+
+import jax
+import jax.numpy as jnp
+
+__all__ = ['clean', 'total', 'count', 'mean', 'var', 'std', 'low', 'high', 'divide', 'suffix_sum',
+           'last_index', 'spread_range']
+
+
+def _mask(x, mask):
+  return jnp.broadcast_to(jnp.asarray(mask, bool), jnp.shape(x))
+
+
+def clean(x, mask, fill=0.0):
+  """`x` on the mask and `fill` off it."""
+  return jnp.where(_mask(x, mask), x, jnp.asarray(fill, jnp.asarray(x).dtype))
+
+
+def total(x, mask, axis=None, keepdims=False):
+  """Sum over the mask."""
+  return jnp.sum(clean(x, mask), axis=axis, keepdims=keepdims)
+
+
+def count(mask, axis=None, keepdims=False, dtype=jnp.float32):
+  """Number of entries on the mask."""
+  return jnp.sum(jnp.asarray(mask, bool), axis=axis, keepdims=keepdims, dtype=dtype)
+
+
+def divide(numerator, denominator):
+  """numerator / denominator, and 0 (with zero gradient) where the denominator is 0."""
+  empty = denominator == 0
+  safe = jnp.where(empty, jnp.ones_like(denominator), denominator)
+  return jnp.where(empty, jnp.zeros_like(numerator / safe), numerator / safe)
+
+
+def mean(x, mask, axis=None, keepdims=False):
+  """Mean over the mask; 0 where it is empty."""
+  x = jnp.asarray(x)
+  n = count(_mask(x, mask), axis, keepdims, x.dtype)
+  return divide(total(x, mask, axis, keepdims), n)
+
+
+def var(x, mask, axis=None, ddof=1, keepdims=False):
+  """Variance over the mask with divisor n - ddof; 0 where n <= ddof."""
+  x = jnp.asarray(x)
+  n = count(_mask(x, mask), axis, True, x.dtype)
+  centred = clean(x, mask) - mean(x, mask, axis, True)
+  squares = total(centred * centred, mask, axis, True)
+  out = divide(squares, jnp.maximum(n - ddof, 0))
+  return out if keepdims else jnp.squeeze(out, axis=axis)
+
+
+def std(x, mask, axis=None, ddof=1, keepdims=False):
+  """Standard deviation over the mask; 0 where n <= ddof. Its gradient at 0 is 0, not NaN."""
+  v = var(x, mask, axis, ddof, keepdims)
+  flat = v <= 0
+  return jnp.where(flat, 0.0, jnp.sqrt(jnp.where(flat, 1.0, v)))
+
+
+def low(x, mask, axis=None, keepdims=False):
+  """Smallest value on the mask; 0 where it is empty."""
+  out = jnp.min(clean(x, mask, jnp.inf), axis=axis, keepdims=keepdims)
+  return jnp.where(jnp.isposinf(out), 0.0, out)
+
+
+def high(x, mask, axis=None, keepdims=False):
+  """Largest value on the mask; 0 where it is empty."""
+  out = jnp.max(clean(x, mask, -jnp.inf), axis=axis, keepdims=keepdims)
+  return jnp.where(jnp.isneginf(out), 0.0, out)
+
+
+def spread_range(x, mask, axis=None, keepdims=False):
+  """high - low."""
+  return high(x, mask, axis, keepdims) - low(x, mask, axis, keepdims)
+
+
+def suffix_sum(x, mask, axis=-1):
+  """Sum over the mask from each position to the end of the axis, that position included."""
+  return jax.lax.cumsum(clean(x, mask), axis=axis % jnp.ndim(x), reverse=True)
+
+
+def last_index(mask, axis=-1):
+  """Index of the last entry on the mask; -1 where it is empty."""
+  mask = jnp.asarray(mask, bool)
+  axis = axis % mask.ndim
+  index = jax.lax.broadcasted_iota(jnp.int32, mask.shape, axis)
+  return jnp.max(jnp.where(mask, index, -1), axis=axis)

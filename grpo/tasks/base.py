@@ -1,0 +1,70 @@
+"""What a task is: pure functions over arrays, and the facts that a layout needs.
+
+A task speaks tokens. `reset` draws one instance and its prompt; `step` takes the tokens of one
+turn. States are pytrees of arrays, so they can be copied, stored and continued. `knobs` is a dict
+of scalars which may be traced: one compile serves a grid of difficulties.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from grpo import types
+
+__all__ = ['Task', 'Step']
+
+
+@types.pytree
+class Step:
+  """Outcome of one turn of one episode (no batch axes)."""
+  state: Any
+  observation: jax.Array  # int32 [O]; padded on the left; at least one real token if O > 0
+  valid: jax.Array        # bool  [O]
+  reward: jax.Array       # f32 []
+  success: jax.Array      # f32 []; 1 once the episode is solved; read at the end
+  terminated: jax.Array   # bool []; the task is over
+  truncated: jax.Array    # bool []; a time limit of the task itself cut it
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """One task. All functions are for one episode; callers vmap.
+
+  Attributes:
+    vocab: readable text of each token id; id 0 is padding.
+    prompt_len, action_len, observation_len: widths of the padded parts, in tokens.
+    max_turns: bound on the turns of an episode, for the knobs given at build time.
+    stop_ids: tokens that end an action early. The stop token itself is a trained token.
+      Empty when an action always has `action_len` tokens.
+    knobs: default value of each knob (Python floats or ints).
+    reset: (key, knobs) -> (state, prompt [prompt_len] int32, valid [prompt_len] bool). The prompt
+      is padded on the left; its last token is real. Same key and knobs, same instance.
+    reseed: (state, key) -> state. Gives the episode its own noise; called once per sample, so that
+      the samples of a group share the instance but not the noise.
+    step: (state, action [action_len] int32, valid [action_len] bool, knobs) -> Step. Must be total:
+      any token ids are legal input, nonsense is an answer that earns nothing.
+    state_id: (state) -> uint32 []. Equal for states from which the future has the same law.
+    expert: (state, key) -> (action [action_len] int32, valid [action_len] bool). The scripted
+      expert's next turn; may look at hidden state.
+    prompt_space: number of distinct prompts, or None when it is practically unbounded.
+  """
+  vocab: tuple[str, ...]
+  prompt_len: int
+  action_len: int
+  observation_len: int
+  max_turns: int
+  stop_ids: tuple[int, ...]
+  knobs: dict[str, float]
+  reset: Callable
+  reseed: Callable
+  step: Callable
+  state_id: Callable
+  expert: Callable
+  prompt_space: int | None = None
+
+  def render(self, tokens, valid=None) -> str:
+    """Readable text of a sequence of ids (host side)."""
+    ids = [int(t) for i, t in enumerate(tokens) if valid is None or valid[i]]
+    return ' '.join(self.vocab[i] for i in ids)
