@@ -1,0 +1,61 @@
+# Everything a newcomer needs, in one virtual environment. Python 3.11 or newer.
+#
+#   make quickstart                      install, train eight small runs, print the table
+#   make test                            install with test tools, run all tests
+#   make test TESTS=tests/masked_test.py ARGS='-k mean -x'
+#   make quickstart PYTHON=python3.12 VENV=.venv312
+
+PYTHON ?= python3
+VENV ?= .venv
+TESTS ?= tests
+ARGS ?=
+JOBS ?= 2
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart install install-dev test bench lint clean
+
+help:
+	@echo 'make quickstart   install, train GRPO, GRPO+mask, PPO and SAO on a short and a long task'
+	@echo 'make test         install, run the tests (TESTS=path, ARGS="-k name", JOBS=processes)'
+	@echo 'make bench        time sampling and training against the speed of this machine'
+	@echo 'make lint         ruff over the tree'
+	@echo 'make clean        remove caches and environments; runs/ stays'
+	@echo 'settings:         PYTHON=$(PYTHON) VENV=$(VENV)'
+
+quickstart: install
+	$(BIN)/python -m scripts.sweep --experiment=quickstart --workdir=runs/quickstart
+
+test: install-dev
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(ARGS) $(TESTS)
+
+bench: install
+	$(BIN)/python -m scripts.bench $(ARGS)
+
+lint: install-dev
+	$(BIN)/ruff check .
+
+clean:
+	rm -rf .venv .venv312 .cache .pytest_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is newer than setup.py once its packages are in: a second call installs nothing.
+install: $(VENV)/core.stamp
+install-dev: $(VENV)/dev.stamp
+
+$(VENV)/made.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "grpo needs Python 3.11 or newer, but $(PYTHON) is" \
+	    "$$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/core.stamp: setup.py | $(VENV)/made.stamp
+	$(PIP) install -q -e .
+	@touch $@
+
+$(VENV)/dev.stamp: setup.py | $(VENV)/made.stamp
+	$(PIP) install -q -e '.[dev]'
+	@touch $@ $(VENV)/core.stamp
