@@ -1,0 +1,127 @@
+"""Tier 1: one sum, exactly checked. The home of group-relative methods.
+
+The prompt is `terms` numbers of `digits` digits: `7 + 5 =`. The answer is written in one turn, most
+significant digit first, without leading zeros, and ended by the stop token: `1 2 .`. Reward and
+success are 1 if it is exact, stop included, and 0 otherwise. There is no second turn, no
+observation and no noise.
+
+Train and held-out instances never meet: an instance is held out when the sum over its terms of
+pi(last digit) + h(other digits) is a multiple of 5, where pi is a fixed shuffle of the digits. That
+is a fifth of all instances (20 of 100 pairs of one-digit numbers). The rule does not see the order of
+the terms, so `3 + 8` and `8 + 3` are on the same side; every one-digit answer occurs in training.
+Distinct prompts are few at one digit (80 to train on): a run will see all of them many times.
+
+Floor, from 200,000 episodes with uniform tokens of the whole vocabulary: 0.0031 for two one-digit
+terms, 0.00006 for three of two digits. Stop at once: 0. Always the same answer: at most 9/80 = 0.11.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from grpo import types
+from grpo.tasks import base
+
+__all__ = ['make', 'State']
+
+PAD, DIGIT, PLUS, EQUALS, STOP = 0, 1, 11, 12, 13
+VOCAB = ('_',) + tuple('0123456789') + ('+', '=', '.')
+SHUFFLE = (3, 8, 7, 5, 2, 4, 0, 9, 6, 1)
+FOLDS = 5  # one fold in five is held out
+
+
+@types.pytree
+class State:
+  """One instance."""
+  answer: jax.Array  # int32 []
+
+
+def make(*, max_terms: int = 2, max_digits: int = 1) -> base.Task:
+  """Sums of up to `max_terms` numbers of up to `max_digits` digits.
+
+  Knobs: `terms` (2 to max_terms), `digits` (1 to max_digits), `heldout` (0 draws training
+  instances, 1 held-out ones). The easy setting is the default; max_terms=3, max_digits=2 is hard.
+
+  Args:
+    max_terms: largest number of terms.
+    max_digits: largest number of digits of a term; 8 at most, so that sums fit in 32 bits.
+
+  Returns:
+    The task; `terms` and `digits` default to the largest.
+  """
+  if max_terms < 2:
+    raise ValueError(f'arithmetic: max_terms must be at least 2, got {max_terms}')
+  if not 1 <= max_digits <= 8 or max_terms * 10**max_digits >= 2**31:
+    raise ValueError('arithmetic: max_digits must be 1 to 8 and the largest sum must fit in 31 bits, '
+                     f'got max_terms={max_terms}, max_digits={max_digits}')
+  width = len(str(max_terms * (10**max_digits - 1)))
+  prompt_len = max_terms * (max_digits + 1)
+  powers = jnp.asarray([10**(width - 1 - i) for i in range(width)], jnp.int32)
+  shuffle = jnp.asarray(SHUFFLE, jnp.int32)
+  unshuffle = jnp.argsort(shuffle)
+
+  def reset(key, knobs):
+    terms, digits, heldout = (jnp.asarray(knobs[k], jnp.int32) for k in ('terms', 'digits',
+                                                                         'heldout'))
+    terms, digits = jnp.clip(terms, 1, max_terms), jnp.clip(digits, 1, max_digits)
+    draws = jax.random.randint(key, (max_terms * max_digits + 1,), 0, 9 * 10 * 8)
+    term = jnp.arange(max_terms)[:, None]
+    place = jnp.arange(max_digits)[None, :]
+    real = (term < terms) & (place < digits)
+    leading = (place == 0) & (digits > 1)
+    grid = draws[:-1].reshape(max_terms, max_digits)
+    grid = jnp.where(real, jnp.where(leading, 1 + grid % 9, grid % 10), 0)
+    # The last digit of the last term is drawn last: among those that put the instance on its side.
+    last = (term == terms - 1) & (place == digits - 1)
+    ones = place == digits - 1
+    higher = _numbers(jnp.where(ones, 0, grid), digits)
+    marks = (shuffle[grid] * (ones & real & ~last)).sum() + (higher % 10007 * 7919 % 10007).sum()
+    residue = jnp.where(heldout > 0, 0, 1 + draws[-1] % (FOLDS - 1))
+    residue = (residue - marks) % FOLDS
+    grid = jnp.where(last, unshuffle[residue + FOLDS * (draws[-1] // (FOLDS - 1) % 2)], grid)
+
+    q = jnp.arange(prompt_len) - (prompt_len - terms * (digits + 1))
+    j, r = jnp.clip(q, 0) // (digits + 1), jnp.clip(q, 0) % (digits + 1)
+    sign = jnp.where(j == terms - 1, EQUALS, PLUS)
+    prompt = jnp.where(r == digits, sign, DIGIT + grid[j, jnp.clip(r, 0, max_digits - 1)])
+    answer = _numbers(grid, digits).sum()
+    return State(answer), jnp.where(q >= 0, prompt, PAD).astype(jnp.int32), q >= 0
+
+  def written(answer):
+    """The exact action."""
+    count = jnp.maximum((answer >= powers).sum(), 1)
+    place = jnp.arange(width + 1)
+    digit = answer // powers[jnp.clip(width - count + place, 0, width - 1)] % 10
+    action = jnp.where(place < count, DIGIT + digit, jnp.where(place == count, STOP, PAD))
+    return action.astype(jnp.int32), place <= count
+
+  def step(state, action, valid, knobs):
+    del knobs
+    target, needed = written(state.answer)
+    exact = jnp.all(~needed | (valid & (action == target)))
+    score = exact.astype(jnp.float32)
+    return base.Step(state, jnp.zeros(0, jnp.int32), jnp.zeros(0, bool), score, score,
+                     jnp.asarray(True), jnp.asarray(False))
+
+  def _expert(state, key):
+    del key
+    return written(state.answer)
+
+  return base.Task(
+      vocab=VOCAB, prompt_len=prompt_len, action_len=width + 1, observation_len=0, max_turns=1,
+      stop_ids=(STOP,), knobs=dict(terms=max_terms, digits=max_digits, heldout=0),
+      reset=reset, reseed=lambda state, key: state, step=step,
+      state_id=lambda state: state.answer.astype(jnp.uint32) + jnp.uint32(1), expert=_expert,
+      prompt_space=_space(max_terms, max_digits))
+
+
+def _numbers(grid, digits):
+  """Value of each row of digits, most significant first; places from `digits` on are ignored."""
+  place = jnp.arange(grid.shape[1])[None, :]
+  scale = jnp.where(place < digits, 10 ** jnp.clip(digits - 1 - place, 0), 0)
+  return (grid * scale).sum(axis=1)
+
+
+def _space(terms, digits):
+  """Number of distinct training prompts."""
+  numbers = 10 if digits == 1 else 9 * 10**(digits - 1)
+  return numbers**terms * (FOLDS - 1) // FOLDS

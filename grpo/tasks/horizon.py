@@ -1,0 +1,156 @@
+"""Tier 3: a small decision process over T turns whose exact values are known.
+
+Each turn shows a status and a cue, and takes one action. Let m be the mode, c the cue: the right
+action is (c + m) mod n. On K decisive turns, spread evenly, a wrong action does damage; on the other
+turns any action will do. Reward and success are 1 on turn T if no damage is left, else 0. The episode
+always lasts T turns, also when it is lost; nothing but the last turn pays.
+
+    ok --wrong on a decisive turn--> hurt --next turn, right action, probability undo--> ok
+                                     hurt --otherwise-------------------------------> lost
+
+Only the turn right after a failure can repair it, decisive or not. So undo = 0 means that nothing
+can be taken back, and undo = 1 gives paths BAD -> RECOVER on which both actions count.
+
+Latent state: turn, cue, mode, damage (ok, hurt, lost) and whether it shows. Cues are uniform and
+independent, so this is a Markov chain with 12 n states a turn; `study/oracle.py` solves it.
+
+Knobs: `horizon` T (turns, at most max_turns), `decisive` K, `visibility` v (share of failures that the
+status shows from the next observation on), `undo` b (probability that a right action repairs), `drift`
+d (probability a turn that the mode flips; the status names the new mode once, when it happens),
+`delay` (routine turns at the end, between the last decisive block and the reward), `unmarked`
+(1: decisive cues look like the others). With all but T and K at 0, the case is easy: failures hidden,
+no drift, and cue -> action is one table.
+
+Prompts are few: the first cue is all that varies (n prompts). Train and held-out episodes share their
+prompts and differ in the noise only; there is no split to make. Different streams give different
+episodes, and generalisation is to be tested over knobs (longer T), not over prompts.
+
+Floor: n^-K for uniform actions (0.0625 for n = 4, K = 2), |V|^-K for uniform tokens. A constant
+action does as well as a uniform one; cues are independent.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from grpo import types
+from grpo.tasks import base
+
+__all__ = ['make', 'State', 'index', 'states', 'is_decisive', 'right_action']
+
+OK, HURT, LOST = 0, 1, 2
+PAD, ACTION = 0, 1
+
+
+@types.pytree
+class State:
+  """Latent state, before the action of turn `turn`."""
+  turn: jax.Array    # int32 []
+  cue: jax.Array     # int32 []; 0 to n - 1
+  mode: jax.Array    # int32 []; 0 or 1
+  damage: jax.Array  # int32 []; OK, HURT, LOST
+  shown: jax.Array   # int32 []; 1 if the status tells of the damage
+  key: jax.Array     # the episode's noise
+
+
+def is_decisive(turn, knobs):
+  """Whether a wrong action on this turn does damage. bool, shape of `turn`.
+
+  Turn t of the first T - delay is decisive if (t K) mod (T - delay) < K: the first turn of each of K
+  blocks of equal length, so a failure has a following turn unless every turn is decisive.
+  """
+  horizon, decisive, delay = (jnp.asarray(knobs[k], jnp.int32) for k in ('horizon', 'decisive',
+                                                                         'delay'))
+  span = jnp.maximum(horizon - delay, 1)
+  return (turn < span) & (turn * decisive % span < decisive)
+
+
+def right_action(state, actions):
+  """Index of the action that the cue and the mode ask for."""
+  return (state.cue + state.mode) % actions
+
+
+def index(state, actions):
+  """Number of the latent state within its turn, 0 to 12 n - 1."""
+  return ((state.cue * 2 + state.mode) * 3 + state.damage) * 2 + state.shown
+
+
+def states(turn, actions) -> State:
+  """All 12 n latent states of one turn in the order of `index`, without noise (key is None).
+
+  Those that are OK and shown do not occur; they behave as OK.
+  """
+  i = jnp.arange(12 * actions)
+  return State(jnp.full_like(i, turn), i // 12, i // 6 % 2, i // 2 % 3, i % 2, None)
+
+
+def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
+  """The task with `actions` actions (n) and room for `max_turns` turns.
+
+  Args:
+    actions: n, at least 2.
+    max_turns: largest horizon; `horizon` defaults to it, and is cut to it.
+
+  Returns:
+    The task; `decisive` defaults to 2.
+  """
+  if actions < 2:
+    raise ValueError(f'horizon: actions must be at least 2, got {actions}')
+  if max_turns < 1:
+    raise ValueError(f'horizon: max_turns must be at least 1, got {max_turns}')
+  routine, marked = ACTION + actions, ACTION + 2 * actions
+  status = ACTION + 3 * actions
+  vocab = (('_',) + tuple(f'a{i}' for i in range(actions)) + tuple(f'c{i}' for i in range(actions))
+           + tuple(f'C{i}' for i in range(actions))
+           + tuple(f'{level}{news}' for level in ('ok', 'hurt', 'lost')
+                   for news in ('', ':m0', ':m1')))
+
+  def show(state, news, knobs):
+    """Tokens [2]: status and cue. `news` is 0, or 1 + the mode to name."""
+    level = jnp.where(state.shown > 0, state.damage, OK)
+    mark = is_decisive(state.turn, knobs) & (jnp.asarray(knobs['unmarked'], jnp.float32) < 0.5)
+    cue = jnp.where(mark, marked, routine) + state.cue
+    return jnp.stack([status + 3 * level + news, cue]).astype(jnp.int32)
+
+  def reset(key, knobs):
+    zero = jnp.zeros((), jnp.int32)
+    cue = jax.random.randint(jax.random.fold_in(key, 0), (), 0, actions, jnp.int32)
+    state = State(zero, cue, zero, zero, zero, jax.random.fold_in(key, 1))
+    return state, show(state, 1 + zero, knobs), jnp.ones(2, bool)
+
+  def step(state, action, valid, knobs):
+    horizon = jnp.clip(jnp.asarray(knobs['horizon'], jnp.int32), 1, max_turns)
+    visibility, undo, drift = (jnp.asarray(knobs[k], jnp.float32)
+                               for k in ('visibility', 'undo', 'drift'))
+    draw = jax.random.uniform(jax.random.fold_in(state.key, state.turn), (4,))
+    hit = valid[0] & (action[0] == ACTION + right_action(state, actions))
+    fail = is_decisive(state.turn, knobs) & ~hit
+    repaired = (state.damage == HURT) & hit & (draw[0] < undo)
+    old = jnp.where(state.damage == HURT, jnp.where(repaired, OK, LOST), state.damage)
+    damage = jnp.where(fail, jnp.where(old == OK, HURT, LOST), old)
+    seen = (state.shown > 0) | (fail & (draw[1] < visibility))
+    flip = draw[2] < drift
+    mode = jnp.where(flip, 1 - state.mode, state.mode)
+    cue = jnp.minimum((draw[3] * actions).astype(jnp.int32), actions - 1)
+    after = State(state.turn + 1, cue, mode, damage, (seen & (damage != OK)).astype(jnp.int32),
+                  state.key)
+    over = after.turn >= horizon
+    score = (over & (damage == OK)).astype(jnp.float32)
+    return base.Step(after, show(after, jnp.where(flip, 1 + mode, 0), knobs), jnp.ones(2, bool),
+                     score, score, over, jnp.asarray(False))
+
+  def state_id(state):
+    """1 + turn * 12 n + index: `id - 1` is the place in the flattened arrays of the oracle."""
+    return (1 + state.turn * (12 * actions) + index(state, actions)).astype(jnp.uint32)
+
+  def expert(state, key):
+    del key
+    return (ACTION + right_action(state, actions))[None].astype(jnp.int32), jnp.ones(1, bool)
+
+  return base.Task(
+      vocab=vocab, prompt_len=2, action_len=1, observation_len=2, max_turns=max_turns, stop_ids=(),
+      knobs=dict(horizon=max_turns, decisive=min(2, max_turns), visibility=0.0, undo=0.0, drift=0.0,
+                 delay=0, unmarked=0.0),
+      reset=reset, reseed=lambda state, key: dataclasses.replace(state, key=key), step=step,
+      state_id=state_id, expert=expert, prompt_space=actions)
