@@ -14,7 +14,6 @@ import pathlib
 import re
 import shutil
 import sys
-import zlib
 from typing import Any
 
 import jax
@@ -23,9 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from orbax.checkpoint import v1 as ocp
 
+from grpo.learn import manifests
+
 __all__ = ['Checkpointer']
 
-_MANIFEST = 'manifest.json'
 _ARRAYS = 'arrays'
 
 
@@ -33,7 +33,8 @@ class Checkpointer:
   """Saves and restores train states in one folder.
 
   Use as a context manager, or call `close` at the end: a save that failed in the background raises
-  at the next call of any method. With several processes, all call every method at the same step.
+  at the next `save`, `wait`, `restore_latest` or `close`. With several processes, all make the same
+  calls.
   """
 
   def __init__(self, directory: str | os.PathLike, *, keep: int = 2, every: int = 0):
@@ -82,14 +83,15 @@ class Checkpointer:
     self.wait()
     if step == self._last:
       return
-    newest = max((s for s in self._steps() if s not in self._bad and _manifest(self._path(s))),
-                 default=-1)
+    newest = max(self._good(), default=-1)
     if newest >= step:
-      raise ValueError(f'{self._root} already holds step {newest}: resume from it, or choose another '
-                       f'folder, before saving step {step}')
-    names, leaves, _ = _flatten(state)
-    manifest = dict(step=step, meta=_json(meta or {}), leaves=_describe(names, leaves))
-    arrays = {name: _raw(leaf) for name, leaf in zip(names, leaves) if _stored(leaf)}
+      raise ValueError(f'{self._root} already holds step {newest}: resume from it, or choose '
+                       f'another folder, before saving step {step}')
+    names, leaves, _ = manifests.flatten(state)
+    manifest = dict(step=step, meta=manifests.plain(meta or {}),
+                    leaves=manifests.describe(names, leaves))
+    arrays = {name: _raw(leaf) for name, leaf in zip(names, leaves, strict=True)
+              if manifests.stored(leaf)}
     writing = self._root / f'.writing_{step}'
     if jax.process_index() == 0:
       shutil.rmtree(writing, ignore_errors=True)
@@ -98,7 +100,7 @@ class Checkpointer:
     _barrier(f'checkpoint_{step}')
     try:
       response = ocp.save_async(writing / _ARRAYS, arrays) if arrays else None
-    except OSError as error:
+    except Exception as error:
       raise RuntimeError(f'saving step {step} in {self._root} failed: {error}') from error
     self._pending = step, self._pool.submit(self._finish, step, writing, response, manifest)
     self._last = step
@@ -141,8 +143,8 @@ class Checkpointer:
     finished = []
     for step in reversed(self._steps()):
       path = self._path(step)
-      manifest = _manifest(path)
-      fault = _fault(path, manifest)
+      manifest = manifests.read(path)
+      fault = manifests.fault(path, manifest)
       if fault is None:
         state = _load(path, manifest, target)
         self._last = step
@@ -152,8 +154,8 @@ class Checkpointer:
       if jax.process_index() == 0:
         print(f'warning: skipping checkpoint {path}: {fault}', file=sys.stderr, flush=True)
     if finished:
-      raise RuntimeError(f'no checkpoint in {self._root} can be read (tried {", ".join(finished)}); '
-                         'move them away to start afresh')
+      raise RuntimeError(f'no checkpoint in {self._root} can be read (tried '
+                         f'{", ".join(finished)}); move them away to start afresh')
     return None
 
   def _finish(self, step, writing, response, manifest):
@@ -164,8 +166,9 @@ class Checkpointer:
       return
     writing.mkdir(exist_ok=True)
     files = sorted(p for p in writing.rglob('*') if p.is_file())
-    manifest['files'] = {str(p.relative_to(writing)): [p.stat().st_size, _crc(p)] for p in files}
-    with open(writing / _MANIFEST, 'w') as f:
+    manifest['files'] = {str(p.relative_to(writing)): [p.stat().st_size, manifests.checksum(p)]
+                         for p in files}
+    with open(writing / manifests.FILE, 'w') as f:
       json.dump(manifest, f)
       f.flush()
       os.fsync(f.fileno())
@@ -175,9 +178,9 @@ class Checkpointer:
     os.rename(writing, path)
     _sync(self._root)
     self._bad.discard(step)
-    good = [s for s in self._steps() if s not in self._bad]
+    kept = self._good()[-self._keep:]
     for old in self._steps():
-      if old not in good[-self._keep:]:
+      if old not in kept:
         self._delete(self._path(old))
     for rest in (*self._root.glob('.writing_*'), *self._root.glob('.deleting_*')):
       shutil.rmtree(rest, ignore_errors=True)
@@ -194,64 +197,19 @@ class Checkpointer:
     found = (re.fullmatch(r'step_(\d+)', p.name) for p in self._root.iterdir())
     return sorted(int(m[1]) for m in found if m)
 
+  def _good(self):
+    """Those that are complete, as far as their manifest and the last restore tell."""
+    return [s for s in self._steps() if s not in self._bad and manifests.read(self._path(s))]
+
   def _path(self, step):
     return self._root / f'step_{step}'
-
-
-def _flatten(tree):
-  """Names, leaves (None is one) and structure."""
-  pairs, structure = jax.tree.flatten_with_path(tree, is_leaf=lambda x: x is None)
-  return [jax.tree_util.keystr(path) for path, _ in pairs], [x for _, x in pairs], structure
-
-
-def _is_key(leaf):
-  return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def _stored(leaf):
-  """None and empty arrays hold no data; the manifest is enough."""
-  return leaf is not None and leaf.size > 0
 
 
 def _raw(leaf):
   """What is written: key data, or the array. NumPy's own are copied: they may change meanwhile."""
   if isinstance(leaf, np.ndarray):
     return np.array(leaf)
-  return jax.random.key_data(leaf) if _is_key(leaf) else leaf
-
-
-def _spec(leaf):
-  """[shape, dtype] of a leaf, abstract or not; None for None."""
-  return None if leaf is None else [list(leaf.shape), str(leaf.dtype)]
-
-
-def _describe(names, leaves):
-  """Name -> [shape, dtype, key implementation], for the manifest."""
-  out = {}
-  for name, leaf in zip(names, leaves):
-    if leaf is not None and not isinstance(leaf, (jax.Array, np.ndarray)):
-      raise ValueError(f'state{name} is a {type(leaf).__name__}: only arrays, keys and None can be '
-                       'saved without changing type')
-    if getattr(leaf, 'weak_type', False):
-      raise ValueError(f'state{name} is weakly typed, which a file cannot hold: give it a dtype')
-    impl = [str(jax.random.key_impl(leaf))] if leaf is not None and _is_key(leaf) else []
-    out[name] = None if leaf is None else _spec(leaf) + impl
-  return out
-
-
-def _check(path, saved, names, leaves):
-  """Raises a ValueError naming the first leaf of the target that differs from what was saved."""
-  for name, leaf in zip(names, leaves):
-    if name not in saved:
-      raise ValueError(f'checkpoint {path.name} has no leaf state{name}, which the target needs')
-    old = saved[name] and saved[name][:2]
-    if old != _spec(leaf):
-      old, new = ('None' if s is None else f'{s[1]}{s[0]}' for s in (old, _spec(leaf)))
-      raise ValueError(f'state{name} is {old} in checkpoint {path.name} and {new} in the target: '
-                       'nothing is cast or reshaped')
-  extra = sorted(saved.keys() - set(names))
-  if extra:
-    raise ValueError(f'checkpoint {path.name} has a leaf state{extra[0]}, which the target lacks')
+  return jax.random.key_data(leaf) if manifests.is_key(leaf) else leaf
 
 
 def _place(name, leaf):
@@ -271,31 +229,31 @@ def _place(name, leaf):
 def _load(path, manifest, target):
   """State in the structure, types and shardings of the target."""
   saved = manifest['leaves']
-  names, leaves, structure = _flatten(target)
-  _check(path, saved, names, leaves)
+  names, leaves, structure = manifests.flatten(target)
+  manifests.check(path, saved, names, leaves)
   abstract, places = {}, {}
-  for name, leaf in zip(names, leaves):
-    if not _stored(leaf):
+  for name, leaf in zip(names, leaves, strict=True):
+    if not manifests.stored(leaf):
       continue
     if isinstance(leaf, np.ndarray):
       abstract[name] = leaf
       continue
     places[name] = _place(name, leaf)
-    raw = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
+    raw = jax.eval_shape(jax.random.key_data, leaf) if manifests.is_key(leaf) else leaf
     abstract[name] = jax.ShapeDtypeStruct(raw.shape, raw.dtype, sharding=places[name])
   arrays = ocp.load(path / _ARRAYS, abstract) if abstract else {}
   out = []
-  for name, leaf in zip(names, leaves):
+  for name, leaf in zip(names, leaves, strict=True):
     if leaf is None:
       out.append(None)
       continue
     x = arrays.get(name)
     if x is None:
       x = np.zeros(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray) else _empty(saved[name])
-    elif _is_key(leaf):
+    elif manifests.is_key(leaf):
       x = jax.device_put(jax.random.wrap_key_data(x, impl=saved[name][2]), places[name])
-    if _spec(x) != _spec(leaf):
-      raise ValueError(f'state{name} came back as {_spec(x)}, not {_spec(leaf)}')
+    if manifests.spec(x) != manifests.spec(leaf):
+      raise ValueError(f'state{name} came back as {manifests.spec(x)}, not {manifests.spec(leaf)}')
     out.append(x)
   return jax.tree.unflatten(structure, out)
 
@@ -307,47 +265,6 @@ def _empty(entry):
     return jnp.zeros(shape, dtype)
   one = jax.random.key_data(jax.random.key(0, impl=impl[0]))
   return jax.random.wrap_key_data(jnp.zeros((*shape, *one.shape), one.dtype), impl=impl[0])
-
-
-def _manifest(path):
-  """Manifest of a checkpoint; None if it is missing or torn."""
-  try:
-    manifest = json.loads((path / _MANIFEST).read_text())
-  except (OSError, ValueError):
-    return None
-  whole = isinstance(manifest, dict) and {'step', 'meta', 'leaves', 'files'} <= manifest.keys()
-  return manifest if whole else None
-
-
-def _fault(path, manifest):
-  """What is wrong with the files of a checkpoint; None if nothing is."""
-  if manifest is None:
-    return 'incomplete, it has no readable manifest'
-  for name, (size, crc) in manifest['files'].items():
-    file = path / name
-    if not file.is_file():
-      return f'{name} is missing'
-    if file.stat().st_size != size:
-      return f'{name} has {file.stat().st_size} bytes instead of {size}'
-    if _crc(file) != crc:
-      return f'{name} is corrupt'
-  return None
-
-
-def _crc(path):
-  crc = 0
-  with open(path, 'rb') as f:
-    while block := f.read(1 << 20):
-      crc = zlib.crc32(block, crc)
-  return crc
-
-
-def _json(meta):
-  """The dictionary as it will be read back."""
-  try:
-    return json.loads(json.dumps(meta, allow_nan=False))
-  except (TypeError, ValueError) as error:
-    raise ValueError(f'checkpoint meta must be plain JSON: {error}') from error
 
 
 def _sync(directory):

@@ -1,4 +1,4 @@
-"""The progress of a run on one line: how far, how fast, how long still, and the numbers to watch."""
+"""The progress of a run on one line: how far, how fast, how long still, and a few metrics."""
 
 import shutil
 import sys
@@ -100,11 +100,10 @@ class Progress:
 
 def _short(x):
   """Three digits and a unit: 12.3k."""
-  for unit in ('', 'k', 'M', 'G'):
-    if x < 999.5:
-      break
-    x /= 1000
-  return f'{x:.3g}{unit}'
+  power = 0
+  while x >= 999.5 and power < 3:
+    x, power = x / 1000, power + 1
+  return f'{x:.3g}{("", "k", "M", "G")[power]}'
 
 
 def _duration(seconds):

@@ -10,17 +10,18 @@ import re
 from typing import Any
 
 import jax
-from jax.sharding import AxisType
 import jax.numpy as jnp
+from jax.sharding import AxisType
 
 from grpo.types import Rollout
 
 __all__ = ['TENSOR', 'make_mesh', 'replicated', 'over_prompts', 'state_shardings',
            'rollout_shardings', 'check_prompts']
 
-# Tensor parallelism: the axis of a weight, counted from the end, that is split over `model` when its
-# path matches. Projections into heads or the hidden layer are split by output, those out of them by
-# input, so that one sum over `model` ends each block; tables by vocabulary. Weights are [in, out].
+# Tensor parallelism: the axis of a weight, counted from the end, that is split over `model` when
+# its path matches. Projections into heads or the hidden layer are split by output, those out of
+# them by input, so that one sum over `model` ends each block; tables by vocabulary. Weights are
+# [in, out].
 TENSOR = (
     (r'(^|/)(q|k|v|query|key|value|gate|up)(/(kernel|w|bias|b))?$', -1),
     (r'(^|/)(o|out|down)(/(kernel|w))?$', -2),
@@ -29,7 +30,8 @@ TENSOR = (
 )
 
 
-def make_mesh(data: int = -1, model: int = 1, *, devices: Sequence | None = None) -> jax.sharding.Mesh:
+def make_mesh(data: int = -1, model: int = 1, *,
+              devices: Sequence | None = None) -> jax.sharding.Mesh:
   """Mesh with axes `data` and `model`, both Auto.
 
   Args:
@@ -48,8 +50,8 @@ def make_mesh(data: int = -1, model: int = 1, *, devices: Sequence | None = None
     raise ValueError(f'mesh data={data} model={model} needs {data * model} devices, '
                      f'there are {len(devices)}')
   if data * model < len(devices) and jax.process_count() > 1:
-    raise ValueError(f'mesh data={data} model={model} uses {data * model} of {len(devices)} devices: '
-                     'with several processes it must use all')
+    raise ValueError(f'mesh data={data} model={model} uses {data * model} of {len(devices)} '
+                     'devices: with several processes it must use all')
   return jax.make_mesh((data, model), ('data', 'model'), axis_types=(AxisType.Auto,) * 2,
                        devices=devices[:data * model])
 

@@ -41,8 +41,8 @@ class Stop:
       return
     self.signum = signum
     # os.write, not print: a handler may interrupt a print under way, which must not be re-entered.
-    os.write(sys.__stderr__.fileno(),
-             f'\n{signal.Signals(signum).name}: saving and stopping; once more to quit now\n'.encode())
+    text = f'\n{signal.Signals(signum).name}: saving and stopping; once more to quit now\n'
+    os.write(sys.__stderr__.fileno(), text.encode())
 
   def _restore(self):
     for signum, handler in self._before.items():
