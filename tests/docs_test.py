@@ -1,0 +1,50 @@
+"""What the documents tell a reader to run or open exists."""
+
+import pathlib
+import re
+
+from absl.testing import absltest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+DOCS = sorted([*ROOT.glob('*.md'), *ROOT.glob('experiments/**/*.md'), *ROOT.glob('docs/**/*.md')])
+
+
+class DocsTest(absltest.TestCase):
+
+  def check(self, pattern: str, path_of):
+    """Every match of `pattern` in a document names a path below the root that exists."""
+    wrong = []
+    for doc in DOCS:
+      for match in re.findall(pattern, doc.read_text(encoding='utf-8')):
+        if not path_of(doc, match).exists():
+          wrong.append(f'{doc.relative_to(ROOT)}: {match}')
+    self.assertEqual(wrong, [], '\n' + '\n'.join(wrong))
+
+  def test_links_lead_somewhere(self):
+    self.check(r'\]\((?!https?:|#|mailto:)([^)#\s]+)', lambda doc, path: doc.parent / path)
+
+  def test_scripts_exist(self):
+    self.check(r'python -m scripts\.(\w+)', lambda _, name: ROOT / 'scripts' / f'{name}.py')
+
+  def test_configs_exist(self):
+    self.check(r'--config=(configs/\w+\.py)', lambda _, path: ROOT / path)
+
+  def test_experiments_exist(self):
+    self.check(r'--experiment=(\w+)', lambda _, name: ROOT / 'experiments' / name / 'sweep.py')
+    self.check(r'scripts\.figures --name=(\w+)',
+               lambda _, name: ROOT / 'experiments' / name / 'plot.py')
+
+  def test_make_targets_exist(self):
+    targets = re.findall(r'^([a-z][\w-]*):', (ROOT / 'Makefile').read_text(), re.M)
+    for doc in DOCS:
+      for name in re.findall(r'(?:^|`)make ([a-z][\w-]+)', doc.read_text(encoding='utf-8'), re.M):
+        self.assertIn(name, targets, f'{doc.name}: make {name}')
+
+  def test_config_docstrings_name_themselves(self):
+    for path in sorted((ROOT / 'configs').glob('*.py')):
+      for name in re.findall(r'--config=configs/(\w+)\.py', path.read_text(encoding='utf-8')):
+        self.assertTrue((ROOT / 'configs' / f'{name}.py').exists(), f'{path.name}: {name}')
+
+
+if __name__ == '__main__':
+  absltest.main()
