@@ -3,4 +3,268 @@
 `credit` turns a scored rollout into advantages (data: outside the gradient). `policy_loss` and
 `value_loss` are what is differentiated. Micro-batching and sharding are exact because every divisor
 is counted once, over the whole optimiser batch, into `weights_PGT`: a loss is sum(weights * x).
+
+Slots, and the file each comes from:
+
+  shape       rewards.py      (rewards_PGT, logp_PGT, ref_logp_PGT, mask_PGT) -> same; a tuple
+  filter      filters.py      (facts) -> keep_PG; a tuple
+  chunk       chunks.py       (mask_PGT, turn_PGT, segment_PGT) -> chunk_PGT, K
+  returns     returns.py      (rewards_PGK, valid_PGK, context) -> returns_PGK
+  advantages  advantages.py   (returns_PGK, valid_PGK, context) -> advantages_PGK
+  ratio       ratios.py       (logp_PGT, old_logp_PGT, mask_PGT, turn_PGT) -> log_ratio_PGT
+  surrogate   surrogates.py   (log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT) -> loss_PGT
+  kl          kl.py           (logp_PGT, ref_logp_PGT, log_ratio_PGT) -> kl_PGT
+  aggregate   aggregate.py    (mask_PGT) -> weights_PGT
+  auxiliary   auxiliary.py    (success_PG, mask_PGT) -> weights_PGT; a tuple
+  critic      critic.py       None or a CriticSpec
+
+Keyword arguments of slot functions may be traced scalars, unless they are shapes or names.
 """
+
+from collections.abc import Callable
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+
+from grpo import masked, types
+from grpo.objective import aggregate as aggregates
+from grpo.objective import chunks, filters, surrogates
+from grpo.objective import context as contexts
+from grpo.objective import critic as critics
+from grpo.objective import kl as kl_lib
+from grpo.objective import returns as returns_lib
+from grpo.objective import rewards as rewards_lib
+
+__all__ = ['Method', 'Credit', 'Weights', 'credit', 'policy_weights', 'value_weights',
+           'policy_loss', 'value_loss', 'needs_reference']
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+  """A choice for each slot; see the module docstring.
+
+  Attributes:
+    shape: reward shaping, applied in order.
+    filter: rows that are trained on; all must keep a row.
+    chunk: the units of credit.
+    returns: return of each chunk.
+    advantages: advantage of each chunk.
+    old: policy that the ratio is taken against: 'sampler', the one that sampled, with the
+      log-probs it recorded, or 'recomputed', the parameters at the start of the update.
+    ratio: level of the importance ratio.
+    surrogate: policy loss of a token.
+    kl: penalty to the reference in the loss; `kl.none` needs no reference.
+    kl_coef: its weight; outside the clipping, not multiplied by the advantage.
+    entropy_coef: weight of the entropy bonus.
+    aggregate: weight of each token, that is the divisor.
+    auxiliary: further losses linear in logp.
+    critic: how a critic is trained, or None.
+  """
+  shape: tuple[Callable, ...]
+  filter: tuple[Callable, ...]
+  chunk: Callable
+  returns: Callable
+  advantages: Callable
+  old: str
+  ratio: Callable
+  surrogate: Callable
+  kl: Callable
+  kl_coef: float
+  entropy_coef: float
+  aggregate: Callable
+  auxiliary: tuple[Callable, ...]
+  critic: critics.CriticSpec | None
+
+  def __post_init__(self):
+    if self.old not in ('sampler', 'recomputed'):
+      raise ValueError(f'method.old: allowed are sampler, recomputed; got {self.old!r}')
+
+
+@types.pytree
+class Credit:
+  """What a rollout is worth, token by token. Every leaf has prompts in front: slices are legal."""
+  advantages_PGT: jax.Array
+  mask_PGT: jax.Array                # bool; trained tokens of the rows that were kept
+  turn_PGT: jax.Array                # int32
+  success_PG: jax.Array
+  targets_PGT: jax.Array | None      # what the critic is to predict
+  values_PGT: jax.Array | None       # what it predicted
+  value_mask_PGT: jax.Array | None   # bool; first token of each chunk, of all rows
+
+
+@types.pytree
+class Weights:
+  """Weights of the tokens of one optimiser batch; sum(weights * x) is a loss."""
+  policy_PGT: jax.Array
+  auxiliary_PGT: jax.Array
+
+
+def needs_reference(method: Method) -> bool:
+  """Whether some slot reads log-probabilities of a reference policy."""
+  plain = lambda f: f.func if isinstance(f, functools.partial) else f
+  shaped = any(plain(f) is rewards_lib.kl_in_reward for f in method.shape)
+  return shaped or plain(method.kl) is not kl_lib.none
+
+
+def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
+           ref_logp_PGT: jax.Array | None = None, values_PGT: jax.Array | None = None,
+           last_PG: jax.Array | None = None, baseline: jax.Array | None = None,
+           now: jax.Array | int = 0) -> Credit:
+  """Advantages of every trained token, and the critic's targets. No gradient runs through it.
+
+  Args:
+    method: the slots.
+    rollout: sampled episodes of the whole batch; windows [P,G,S,L], streams T = S * L.
+    old_logp_PGT: log-probs under the policy that is held fixed, see `Method.old`.
+    ref_logp_PGT: log-probs under the reference, or None.
+    values_PGT: critic's value before each token, or None without a critic.
+    last_PG: critic's value after the last token of each row, or None.
+    baseline: running mean of returns [], for `advantages.running_mean`.
+    now: parameter version that is being trained, to tell stale rows.
+  """
+  if method.critic is not None and values_PGT is None:
+    raise ValueError('credit: the method has a critic, and no values were given')
+  mask_PGT = types.stream(rollout.mask)
+  turn_PGT = types.stream(rollout.turn)
+  segment_PGT = types.stream(jax.lax.broadcasted_iota(jnp.int32, rollout.mask.shape, 2))
+  # A reward off the mask has no token to go to. This is the one place that drops it.
+  earned_PGT = masked.clean(types.stream(rollout.rewards), mask_PGT)
+  rewards_PGT = earned_PGT
+  for shape in method.shape:
+    rewards_PGT = masked.clean(shape(rewards_PGT, old_logp_PGT, ref_logp_PGT, mask_PGT), mask_PGT)
+
+  chunk_PGT, count = method.chunk(mask_PGT, turn_PGT, segment_PGT)
+  tokens_PGK = chunks.tokens(chunk_PGT, count)
+  valid_PGK = tokens_PGK > 0
+  lengths_PG = jnp.sum(mask_PGT, axis=2, dtype=jnp.int32)
+  context = contexts.Context(
+      tokens_PGK=tokens_PGK, lengths_PG=lengths_PG, truncated_PG=rollout.truncated,
+      state_id_PGK=chunks.first(types.stream(rollout.state_id), chunk_PGT, count),
+      values_PGK=None if values_PGT is None else chunks.first(values_PGT, chunk_PGT, count),
+      bootstrap_PG=last_PG, baseline=baseline)
+  rewards_PGK = chunks.total(rewards_PGT, chunk_PGT, count)
+  returns_PGK = method.returns(rewards_PGK, valid_PGK, context)
+  advantages_PGK = method.advantages(returns_PGK, valid_PGK, context)
+
+  facts = filters.Facts(
+      reward_PG=jnp.sum(earned_PGT, axis=2), shaped_PG=jnp.sum(rewards_PGT, axis=2),
+      success_PG=rollout.success, lengths_PG=lengths_PG, truncated_PG=rollout.truncated,
+      version_PG=rollout.version, now=jnp.asarray(now))
+  keep_PG = lengths_PG > 0
+  for keeps in method.filter:
+    keep_PG = keep_PG & keeps(facts)
+
+  targets_PGT = value_mask_PGT = None
+  if method.critic is not None:
+    targets_PGK = returns_lib.lambda_return(
+        rewards_PGK, valid_PGK, context, lam=method.critic.lam, discount=method.critic.discount,
+        bootstrap=method.critic.bootstrap)
+    targets_PGT = chunks.spread(targets_PGK, chunk_PGT)
+    value_mask_PGT = chunks.first_mask(chunk_PGT)
+    values_PGT = masked.clean(values_PGT, mask_PGT)
+  mask_PGT = mask_PGT & keep_PG[..., None]
+  return jax.lax.stop_gradient(Credit(
+      advantages_PGT=masked.clean(chunks.spread(advantages_PGK, chunk_PGT), mask_PGT),
+      mask_PGT=mask_PGT, turn_PGT=turn_PGT, success_PG=rollout.success, targets_PGT=targets_PGT,
+      values_PGT=None if method.critic is None else values_PGT, value_mask_PGT=value_mask_PGT))
+
+
+def policy_weights(method: Method, credit_: Credit) -> Weights:
+  """Divisors of the policy's losses over one whole optimiser batch."""
+  mask_PGT = credit_.mask_PGT
+  auxiliary_PGT = jnp.zeros(mask_PGT.shape, float)
+  for auxiliary in method.auxiliary:
+    auxiliary_PGT = auxiliary_PGT + auxiliary(credit_.success_PG, mask_PGT)
+  return Weights(policy_PGT=method.aggregate(mask_PGT), auxiliary_PGT=auxiliary_PGT)
+
+
+def value_weights(method: Method, credit_: Credit) -> jax.Array:
+  """Divisor of the critic's loss over one whole optimiser batch: the number of targets."""
+  del method
+  return aggregates.token(credit_.value_mask_PGT)
+
+
+def policy_loss(method: Method, logp_PGT: jax.Array, entropy_PGT: jax.Array | None,
+                old_logp_PGT: jax.Array, ref_logp_PGT: jax.Array | None, credit_: Credit,
+                weights: Weights) -> tuple[jax.Array, dict]:
+  """Loss of the policy on some prompts of an optimiser batch: add it up over the parts.
+
+  sum weights (surrogate + kl_coef kl - entropy_coef entropy) - sum auxiliary logp.
+
+  Args:
+    method: the slots.
+    logp_PGT: log-probs under the policy that is trained.
+    entropy_PGT: entropy in nats of its next-token distributions, or None (no bonus, no metric).
+    old_logp_PGT: log-probs under the policy that is held fixed.
+    ref_logp_PGT: log-probs under the reference, or None.
+    credit_: of these prompts.
+    weights: of these prompts, cut out of those of the whole optimiser batch.
+
+  Returns:
+    (scalar, metrics).
+  """
+  mask_PGT = credit_.mask_PGT
+  logp_PGT = masked.clean(logp_PGT, mask_PGT)
+  old_logp_PGT = masked.clean(old_logp_PGT, mask_PGT)
+  log_ratio_PGT = method.ratio(logp_PGT, old_logp_PGT, mask_PGT, credit_.turn_PGT)
+  loss_PGT = method.surrogate(log_ratio_PGT, logp_PGT, credit_.advantages_PGT, mask_PGT)
+  metrics = {'loss/surrogate': _part(weights.policy_PGT, loss_PGT)}
+  if ref_logp_PGT is not None:
+    ref_logp_PGT = masked.clean(ref_logp_PGT, mask_PGT)
+    kl_PGT = method.kl(logp_PGT, ref_logp_PGT, log_ratio_PGT)
+    loss_PGT = loss_PGT + method.kl_coef * kl_PGT
+    metrics['kl/reference'] = types.Mean.of(logp_PGT - ref_logp_PGT, mask_PGT)
+  if entropy_PGT is not None:
+    entropy_PGT = masked.clean(entropy_PGT, mask_PGT)
+    loss_PGT = loss_PGT - method.entropy_coef * entropy_PGT
+    metrics['entropy'] = types.Mean.of(entropy_PGT, mask_PGT)
+  loss = aggregates.apply(weights.policy_PGT, loss_PGT)
+  loss = loss - aggregates.apply(weights.auxiliary_PGT, logp_PGT)
+  metrics |= _ratio_metrics(method, logp_PGT, old_logp_PGT, log_ratio_PGT, credit_)
+  return loss, jax.lax.stop_gradient(metrics)
+
+
+def value_loss(method: Method, values_PGT: jax.Array, credit_: Credit,
+               weights_PGT: jax.Array) -> tuple[jax.Array, dict]:
+  """Loss of the critic on some prompts of an optimiser batch: add it up over the parts."""
+  mask_PGT = credit_.value_mask_PGT
+  loss_PGT = critics.value_loss(values_PGT, credit_.values_PGT, credit_.targets_PGT, mask_PGT,
+                                clip=method.critic.clip)
+  error_PGT = masked.clean(values_PGT, mask_PGT) - credit_.targets_PGT
+  metrics = {'value/error_square': types.Mean.of(jnp.square(error_PGT), mask_PGT)}
+  return aggregates.apply(weights_PGT, loss_PGT), jax.lax.stop_gradient(metrics)
+
+
+def _part(weights_PGT, x_PGT):
+  """A loss as a metric: the count is the share of all weight that this part has."""
+  return types.Mean(aggregates.apply(weights_PGT, x_PGT), jnp.sum(weights_PGT))
+
+
+def _ratio_metrics(method, logp_PGT, old_logp_PGT, log_ratio_PGT, credit_):
+  """How far the policy is from the old one, and what the surrogate does about it.
+
+  clip_fraction is the share of tokens with an advantage whose weight is not the ratio, and
+  mask_fraction of those that lost their gradient. `ratio/ess` is the effective sample size of the
+  token ratios of a row over its tokens, (sum r)^2 / (L sum r^2), averaged over rows.
+  """
+  mask_PGT, advantages_PGT = credit_.mask_PGT, credit_.advantages_PGT
+  weight_PGT = surrogates.gate(method.surrogate, log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT)
+  ratio_PGT = surrogates.ratio(log_ratio_PGT)
+  acts_PGT = mask_PGT & (advantages_PGT != 0)
+  clipped_PGT = jnp.abs(weight_PGT - ratio_PGT) > 1e-4 * ratio_PGT
+  drift_PGT = jnp.clip(logp_PGT - old_logp_PGT, -surrogates.LIMIT, surrogates.LIMIT)
+  direct_PGT = masked.clean(jnp.exp(drift_PGT), mask_PGT)
+  ess_PG = masked.divide(jnp.square(jnp.sum(direct_PGT, axis=2)),
+                         jnp.sum(jnp.square(direct_PGT), axis=2) * jnp.sum(mask_PGT, axis=2))
+  return {
+      'ratio/clip_fraction': types.Mean.of(clipped_PGT, acts_PGT),
+      'ratio/mask_fraction': types.Mean.of(weight_PGT == 0, acts_PGT),
+      'ratio/mean': types.Mean.of(ratio_PGT, mask_PGT),
+      'ratio/max': types.Peak.of(masked.clean(ratio_PGT, mask_PGT)),
+      'ratio/inverse_max': types.Peak.of(masked.clean(1.0 / ratio_PGT, mask_PGT)),
+      'ratio/log_abs_max': types.Peak.of(masked.clean(jnp.abs(drift_PGT), mask_PGT)),
+      'ratio/ess': types.Mean.of(ess_PG, jnp.any(mask_PGT, axis=2)),
+      'kl/old': types.Mean.of(jnp.expm1(drift_PGT) - drift_PGT, mask_PGT),
+  }

@@ -1,0 +1,61 @@
+"""Which rows are trained on: the slot `filter`, a tuple; a row stays if all of them keep it.
+
+A function maps Facts to keep_PG. A filter takes rows out of the loss and out of its divisor. It
+does not move the statistics of a group: advantages are computed before, from every sampled row.
+The critic, where there is one, learns from every row.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from grpo import types
+from grpo.objective import advantages
+
+__all__ = ['everything', 'informative', 'fresh', 'complete']
+
+
+@types.pytree
+class Facts:
+  """What is known of each sampled row. Reward sums are over trained tokens."""
+  reward_PG: jax.Array      # f32; the task's reward
+  shaped_PG: jax.Array      # f32; after shaping, as the advantages see it
+  success_PG: jax.Array     # f32; 1 solved, 0 not
+  lengths_PG: jax.Array     # int32; trained tokens
+  truncated_PG: jax.Array   # bool
+  version_PG: jax.Array     # int32; parameter version that sampled the row
+  now: jax.Array            # int32 []; parameter version that is trained
+
+
+def everything(facts: Facts) -> jax.Array:
+  """Keeps all rows, flat groups too: they stay in the divisor and under any KL term."""
+  return jnp.ones(facts.lengths_PG.shape, bool) & (facts.lengths_PG >= 0)
+
+
+def informative(facts: Facts, *, by: str = 'reward', tol: float = 1e-5) -> jax.Array:
+  """Drops groups without spread: DAPO's dynamic sampling, without the refill.
+
+  Yu et al. 2025, arXiv:2503.14476, eq. 11. Their policy gradient is 0 anyway; dropping them takes
+  their tokens out of the divisor and out of the KL term, and makes the batch smaller.
+
+  Args:
+    facts: of the batch.
+    by: the number that must differ inside a group: 'reward', 'success', or 'shaped'. With a length
+      penalty a group whose answers are all wrong has spread in 'shaped' and stays.
+    tol: see `advantages.is_flat`.
+  """
+  numbers = dict(reward=facts.reward_PG, success=facts.success_PG, shaped=facts.shaped_PG)
+  if by not in numbers:
+    raise ValueError(f'filters.informative: by={by!r}; allowed: {", ".join(numbers)}')
+  valid_PG1 = (facts.lengths_PG > 0)[..., None]
+  flat_P11 = advantages.is_flat(numbers[by][..., None], valid_PG1, tol=tol)
+  return jnp.broadcast_to(~flat_P11[..., 0], facts.lengths_PG.shape)
+
+
+def fresh(facts: Facts, *, max_lag: int) -> jax.Array:
+  """Drops rows sampled more than `max_lag` parameter versions ago. GLM-5, arXiv:2602.15763."""
+  return facts.now - facts.version_PG <= max_lag
+
+
+def complete(facts: Facts) -> jax.Array:
+  """Drops rows that a limit cut off: overlong filtering. arXiv:2503.14476, section 3.4."""
+  return ~facts.truncated_PG

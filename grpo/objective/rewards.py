@@ -1,0 +1,74 @@
+"""Reward shaping: the slot `shape`, a tuple of functions applied in order before any credit.
+
+A shaping function maps (rewards_PGT, logp_PGT, ref_logp_PGT, mask_PGT) to rewards_PGT. Rewards live
+on trained tokens only: `method.credit` drops what lies off the mask, before and after every
+function. `logp` is that of the policy that is held fixed during the update (the `old` one), and
+`ref_logp` is None in a run without a reference. Rewards are data: nothing here carries a gradient.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from grpo import masked
+from grpo.objective import kl as kl_lib
+
+__all__ = ['kl_in_reward', 'overlong', 'scale', 'clip']
+
+
+def kl_in_reward(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | None,
+                 mask_PGT: jax.Array, *, coef: float, kind: str = 'k1') -> jax.Array:
+  """Charges each token for leaving the reference: r_t - coef * kl_t.
+
+  Ouyang et al. 2022, arXiv:2203.02155, eq. 2; Ahmadian et al. 2024, arXiv:2402.14740 (RLOO).
+  k1, x = logp - ref_logp in nats, gives the gradient of KL(policy||ref) once a return adds it up
+  over the later tokens of the row (arXiv:2510.01555). Constant for the gradient. If the returns
+  are divided by a standard deviation afterwards, so is `coef`.
+
+  Args:
+    rewards_PGT: rewards.
+    logp_PGT: log-probabilities under the policy that is held fixed.
+    ref_logp_PGT: log-probabilities under the reference.
+    mask_PGT: trained tokens; no other token is charged.
+    coef: reward units per nat.
+    kind: 'k1', 'k2' or 'k3', see `kl.py`.
+  """
+  if ref_logp_PGT is None:
+    raise ValueError('rewards.kl_in_reward: needs log-probabilities of a reference, got None')
+  kinds = {'k1': kl_lib.k1, 'k2': kl_lib.k2, 'k3': kl_lib.k3}
+  if kind not in kinds:
+    raise ValueError(f'rewards.kl_in_reward: kind={kind!r}; allowed: {sorted(kinds)}')
+  logp_PGT = masked.clean(logp_PGT, mask_PGT)
+  ref_logp_PGT = masked.clean(ref_logp_PGT, mask_PGT)
+  kl_PGT = kinds[kind](logp_PGT, ref_logp_PGT, jnp.zeros_like(logp_PGT))
+  return rewards_PGT - jax.lax.stop_gradient(coef * masked.clean(kl_PGT, mask_PGT))
+
+
+def overlong(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | None,
+             mask_PGT: jax.Array, *, max_length: int, cache: int) -> jax.Array:
+  """DAPO's soft punishment of long answers, added on the last trained token.
+
+  0 up to max_length - cache trained tokens, then ((max_length - cache) - length) / cache, and -1
+  above max_length. Yu et al. 2025, arXiv:2503.14476, eq. 13. It gives spread to a group whose
+  answers are all wrong, so `filters.informative` has to say on which number it looks.
+  """
+  del logp_PGT, ref_logp_PGT
+  mask_PGT = jnp.asarray(mask_PGT, bool)
+  length_PG1 = masked.count(mask_PGT, axis=2, keepdims=True, dtype=rewards_PGT.dtype)
+  penalty_PG1 = jnp.clip((max_length - cache - length_PG1) / cache, -1.0, 0.0)
+  index_PGT = jax.lax.broadcasted_iota(jnp.int32, mask_PGT.shape, 2)
+  last_PGT = index_PGT == masked.last_index(mask_PGT)[..., None]
+  return rewards_PGT + jnp.where(last_PGT, penalty_PG1, 0.0)
+
+
+def scale(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | None,
+          mask_PGT: jax.Array, *, factor: float) -> jax.Array:
+  """Multiplies every reward by `factor`: changes of unit, such as 0/1 to another scale."""
+  del logp_PGT, ref_logp_PGT, mask_PGT
+  return rewards_PGT * factor
+
+
+def clip(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | None,
+         mask_PGT: jax.Array, *, low: float, high: float) -> jax.Array:
+  """Clips the reward of each token to [low, high]. Not the episode's total."""
+  del logp_PGT, ref_logp_PGT
+  return jnp.where(mask_PGT, jnp.clip(rewards_PGT, low, high), rewards_PGT)
