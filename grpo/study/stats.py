@@ -43,8 +43,8 @@ class Comparison:
 def iqm(strata: Strata) -> np.ndarray:
   """Interquartile mean: the mean of the middle half of all runs, strata pooled.
 
-  floor(n/4) runs are dropped at either end, as `scipy.stats.trim_mean(x, 0.25)` and rliable do: with
-  fewer than four runs it is the mean.
+  floor(n/4) runs are dropped at either end, as `scipy.stats.trim_mean(x, 0.25)` and rliable do.
+  With fewer than four runs it is the mean.
 
   Args:
     strata: arrays [..., n_k]; runs on the last axis.
@@ -116,20 +116,20 @@ def improvement(x: Strata, y: Strata, *, confidence: float = 0.95, samples: int 
   """
   if len(x) != len(y):
     raise ValueError(f'improvement compares the same strata, got {len(x)} and {len(y)}')
-  sizes = [(len(a), len(b)) for a, b in zip(x, y)]
-  joined = [np.concatenate([a, b]) for a, b in zip(x, y)]
+  sizes = [(len(a), len(b)) for a, b in zip(x, y, strict=True)]
+  joined = [np.concatenate([a, b]) for a, b in zip(x, y, strict=True)]
 
   def statistic(strata):
     return np.mean([np.mean(_beats(s[..., :n, None], s[..., None, n:]), axis=-1)
-                    for s, (n, _) in zip(strata, sizes)], axis=0)
+                    for s, (n, _) in zip(strata, sizes, strict=True)], axis=0)
 
   point = statistic(joined)
   if min(min(s) for s in sizes) < 2:
     return Interval(point, np.nan, np.nan)
   rng = np.random.default_rng(seed)
-  draws = [np.concatenate([a[rng.integers(n, size=(samples, n))],
-                           b[rng.integers(m, size=(samples, m))]], axis=-1)
-           for a, b, (n, m) in zip(map(np.asarray, x), map(np.asarray, y), sizes)]
+  draws = [np.concatenate([s[:n][rng.integers(n, size=(samples, n))],
+                           s[n:][rng.integers(m, size=(samples, m))]], axis=-1)
+           for s, (n, m) in zip(joined, sizes, strict=True)]
   tail = (1 - confidence) / 2
   low, high = np.quantile(statistic(draws), [tail, 1 - tail])
   return Interval(point, low, high)
@@ -151,7 +151,8 @@ def paired_improvement(differences: Strata, **options) -> Interval:
   return bootstrap(differences, statistic, **options)
 
 
-def compare(differences: Strata, *, confidence: float = 0.95, power: float = 0.8) -> Comparison:
+def compare(differences: Strata, *, confidence: float = 0.95, power: float = 0.8,
+            family: int = 1) -> Comparison:
   """Paired comparison of two arms: mean difference, t interval, two-sided p-value.
 
   d = mean_k mean(d_k) over the K strata, with variance sum_k s_k^2 / n_k / K^2 and the degrees of
@@ -163,6 +164,8 @@ def compare(differences: Strata, *, confidence: float = 0.95, power: float = 0.8
     differences: arm - base of each shared seed, arrays [n_k].
     confidence: of the interval.
     power: chance of seeing a difference as large as `visible`.
+    family: number of comparisons that are corrected together; `visible` holds at the level that
+      the smallest p of a family must reach, (1 - confidence) / family.
 
   Returns:
     A Comparison. Fewer than two pairs in a stratum give NaN for all but the point.
@@ -184,7 +187,7 @@ def compare(differences: Strata, *, confidence: float = 0.95, power: float = 0.8
   dof = parts_K.sum() ** 2 / (parts_K ** 2 / (n_K - 1)).sum()
   half = special.stdtrit(dof, (1 + confidence) / 2) * error
   p = 2.0 * special.stdtr(dof, -abs(point) / error)
-  visible = error * _noncentrality(dof, 1 - confidence, power)
+  visible = error * _noncentrality(dof, (1 - confidence) / family, power)
   return Comparison(Interval(point, point - half, point + half), float(p), pairs, visible)
 
 
@@ -220,7 +223,7 @@ def benjamini_hochberg(p: Sequence[float]) -> np.ndarray:
 def _noncentrality(dof, alpha, power):
   """Shift, in standard errors, that a two-sided t-test sees with the given power.
 
-  The chance of a significant result of the wrong sign is left out; at usual powers it is below 1e-6.
+  The chance of a significant result of the wrong sign is left out: below 1e-6 at usual powers.
   """
   critical = special.stdtrit(dof, 1 - alpha / 2)
   low, high = 0.0, 2 * (critical + special.stdtrit(dof, power)) + 1
@@ -228,7 +231,7 @@ def _noncentrality(dof, alpha, power):
     middle = (low + high) / 2
     seen = 1 - special.nctdtr(dof, middle, critical)
     low, high = (low, middle) if seen > power else (middle, high)
-  return (low + high) / 2
+  return float(low + high) / 2
 
 
 def minimum_effect(n: int, *, paired: bool = False, alpha: float = 0.05,
