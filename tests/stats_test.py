@@ -1,10 +1,10 @@
 """Tests of study/stats.py: known values, scipy as a check, and calibration by simulation."""
 
-from absl.testing import absltest
-from absl.testing import parameterized
-from grpo.study import stats
+from absl.testing import absltest, parameterized
 import numpy as np
 from scipy import stats as scipy_stats
+
+from grpo.study import stats
 
 
 class IqmTest(parameterized.TestCase):

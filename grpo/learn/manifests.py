@@ -1,5 +1,4 @@
-"""What a checkpoint says about itself: its leaves, with shape and dtype, and its files, with CRC-32.
-"""
+"""What a checkpoint says about itself: leaves with shape and dtype, files with size and CRC-32."""
 
 import json
 import pathlib

@@ -1,0 +1,195 @@
+"""How every command meets its user: one clear line for bad input, and exit code 2.
+
+  from scripts import cli
+
+  def main(argv):
+    ...
+
+  if __name__ == '__main__':
+    cli.run(main)
+
+Bad input is: an unknown flag, a value of the wrong type, an unknown field after `--config.`, a
+config file that does not exist, and any ValueError that our own code raises. An error of a library,
+or any other exception, is a fault of the program and keeps its traceback; so does everything under
+GRPO_TRACEBACK=1.
+"""
+
+from collections.abc import Callable, Iterable
+import difflib
+import importlib.util
+import os
+import pathlib
+import re
+import sys
+import traceback
+
+from absl import app, flags
+import ml_collections
+from ml_collections import config_flags
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+_OWN = tuple(str(ROOT / room) + os.sep for room in ('grpo', 'configs', 'scripts', 'experiments'))
+_DEFAULTS = []  # of the config flag, if this process has one
+
+
+class UsageError(ValueError):
+  """What the user asked for cannot be done; the message is one clear line."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+  """Error for a name that does not exist: names the nearest one, or else all."""
+  known = sorted(known)
+  near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+  hint = f'did you mean {near[0]!r}?' if near else f'known are {", ".join(known) or "none"}'
+  return UsageError(f'no {kind} {name!r}: {hint}')
+
+
+def paths(config: ml_collections.ConfigDict) -> list[str]:
+  """Dotted paths of all fields, groups included."""
+  out = []
+  for key in config.keys():
+    out.append(key)
+    value = config[key]
+    if isinstance(value, ml_collections.ConfigDict):
+      out.extend(f'{key}.{rest}' for rest in paths(value))
+  return out
+
+
+def check_path(config: ml_collections.ConfigDict, path: str, flag: str = '--config.') -> None:
+  """Raises UsageError, with the nearest field, if a dotted path is not a field of the config."""
+  known = paths(config)
+  if path in known:
+    return
+  leaf = path.rsplit('.', 1)[-1]
+  near = difflib.get_close_matches(path, known, n=1, cutoff=0.8)
+  near += [p for p in known if p.rsplit('.', 1)[-1] == leaf]
+  near += difflib.get_close_matches(path, known, n=1, cutoff=0.5)
+  parent = path
+  while '.' in parent and not near:
+    parent = parent.rsplit('.', 1)[0]
+    near = [p for p in known if p.startswith(parent + '.') and '.' not in p[len(parent) + 1:]]
+  near = list(dict.fromkeys(near))[:3] or [p for p in known if '.' not in p]
+  raise UsageError(f'no field {flag}{path}; nearest: {", ".join(flag + p for p in near)}')
+
+
+def _check_config_flags(argv):
+  """Looks at `--config=FILE:ARG --config.PATH=...` before ml_collections does."""
+  for i, arg in enumerate(argv):
+    found = re.match(r'^--?config(?:=(.*))?$', arg, re.DOTALL)
+    if not found:
+      continue
+    value = found[1] if found[1] is not None else argv[i + 1] if i + 1 < len(argv) else ''
+    path = pathlib.Path(value.split(':', 1)[0] or 'configs/')
+    if not path.is_file():
+      raise _no_config(path)
+
+
+def _fail_override(error, argv, default):
+  """Names the first override which is not a field of the config."""
+  spec = default
+  for i, arg in enumerate(argv):
+    if re.match(r'^--?config=', arg):
+      spec = arg.split('=', 1)[1]
+    elif re.match(r'^--?config$', arg) and i + 1 < len(argv):
+      spec = argv[i + 1]
+  try:
+    config = load(spec)
+    for arg in argv:
+      found = re.match(r'^--?(?:no)?config\.([^=]+)', arg)
+      if found:
+        check_path(config, found[1])
+  except ValueError as better:
+    fail(better)
+  fail(error)
+
+
+def config_flag(default: str, text: str = 'Config file and its argument.') -> flags.FlagHolder:
+  """Defines `--config=FILE:ARGUMENT`, locked, with `--config.FIELD=VALUE` for every field.
+
+  Overrides of the default config are read here, when the flag is defined; those of another one in
+  `parse`.
+  """
+  _DEFAULTS.append(default)
+  try:
+    return config_flags.DEFINE_config_file('config', default, text, lock_config=True)
+  except (AttributeError, KeyError, TypeError) as error:
+    _fail_override(error, sys.argv, default)
+
+
+def load(spec: str) -> ml_collections.ConfigDict:
+  """The config of 'FILE' or 'FILE:ARGUMENT', unlocked. FILE may be relative to the repository."""
+  name, _, argument = spec.partition(':')
+  path = pathlib.Path(name)
+  path = path if path.is_file() else ROOT / name
+  if not path.is_file():
+    raise _no_config(path)
+  module_spec = importlib.util.spec_from_file_location(f'config_{path.stem}', path)
+  module = importlib.util.module_from_spec(module_spec)
+  module_spec.loader.exec_module(module)
+  return module.get_config(*([argument] if argument else []))
+
+
+def _no_config(path):
+  """Error for a config file that does not exist; names a similar one."""
+  folder = path.parent if path.parent.is_dir() else ROOT / 'configs'
+  inside = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
+  return unknown('config file', str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path),
+                 (str(inside / p.name) for p in folder.glob('[!_]*.py') if p.name != 'base.py'))
+
+
+def parse(argv: list[str]) -> list[str]:
+  """Parses flags; what is left over. Ends the process with code 2 and one line on bad input."""
+  try:
+    _check_config_flags(argv)
+    try:
+      rest = flags.FLAGS(argv)
+    except SystemExit:  # after --help, which absl ends with code 1, as if it were an error to ask
+      sys.exit(0)
+    except (AttributeError, KeyError, TypeError) as error:
+      _fail_override(error, argv, _DEFAULTS[-1] if _DEFAULTS else '')
+    if len(rest) > 1:
+      raise UsageError(f'unexpected argument {rest[1]!r}: flags look like --name=value')
+    return rest
+  except (flags.Error, UsageError) as error:
+    fail(error)
+
+
+def fail(error: Exception) -> None:
+  """Prints the error as one line and ends the process with code 2."""
+  if os.environ.get('GRPO_TRACEBACK'):
+    traceback.print_exception(error)
+  lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+  # ml_collections puts a whole traceback in the message; the sentence is its last line.
+  line = lines[-1] if any('Traceback' in x for x in lines) else ' '.join(lines)
+  line = re.sub(r'^(\w+\.)*\w*Error: ', '', line)
+  line = re.sub(r'^flag --(\S+?)=None: Flag --\S+ must have a value other than None\.$',
+                r'--\1 is required', line).rstrip(' .') or type(error).__name__
+  name = pathlib.Path(sys.argv[0]).stem
+  print(f'{name}: {line}{"" if line.endswith("?") else "."} See --help.', file=sys.stderr,
+        flush=True)
+  sys.exit(2)
+
+
+def is_own(error: BaseException) -> bool:
+  """Whether our own code raised the error, rather than a library it called."""
+  frames = traceback.extract_tb(error.__traceback__)
+  return bool(frames) and os.path.abspath(frames[-1].filename).startswith(_OWN)
+
+
+def run(main: Callable[[list[str]], int | None]) -> None:
+  """Parses the flags and calls `main`; its return value is the exit code."""
+  def guarded(argv):
+    try:
+      return main(argv)
+    except ValueError as error:
+      if isinstance(error, UsageError) or is_own(error):
+        fail(error)
+      raise
+    except KeyboardInterrupt:
+      print('interrupted; the same command continues', file=sys.stderr)
+      return 130
+    except BrokenPipeError:  # whoever read our output has seen enough
+      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+      return 141
+
+  app.run(guarded, flags_parser=parse)
