@@ -1,5 +1,6 @@
 """Two processes on the CPU give what one gives."""
 
+import json
 import os
 import pathlib
 import socket
@@ -7,8 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from absl.testing import absltest
-from absl.testing import parameterized
+from absl.testing import absltest, parameterized
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,7 +64,6 @@ def start(folder, **env):
 
 
 def finish(process):
-  import json
   try:
     out, err = process.communicate(timeout=120)
   finally:
@@ -83,7 +82,11 @@ class DistributedTest(parameterized.TestCase):
     with tempfile.TemporaryDirectory() as folder:
       pair = [start(f'{folder}/two', JAX_COORDINATOR_ADDRESS=address, JAX_NUM_PROCESSES='2',
                     JAX_PROCESS_ID=str(i)) for i in range(2)]
-      first, second = (finish(p) for p in pair)
+      try:
+        first, second = (finish(p) for p in pair)
+      finally:
+        for process in pair:
+          process.kill()
       alone = finish(start(f'{folder}/one'))
     self.assertEqual([r['several'] for r in (first, second, alone)], [True, True, False])
     self.assertEqual([r['devices'] for r in (first, second, alone)], [4, 4, 2])

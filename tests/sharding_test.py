@@ -1,7 +1,6 @@
 """Layouts on four fake devices: what is split, what never is, and that the numbers stay."""
 
-from absl.testing import absltest
-from absl.testing import parameterized
+from absl.testing import absltest, parameterized
 import jax
 import jax.numpy as jnp
 import numpy as np

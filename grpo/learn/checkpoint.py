@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from orbax.checkpoint import v1 as ocp
 
-from grpo.learn import manifests
+from grpo.learn import distributed, manifests
 
 __all__ = ['Checkpointer']
 
@@ -110,11 +110,12 @@ class Checkpointer:
     if self._pending is None:
       return
     (step, future), self._pending = self._pending, None
-    try:
-      future.result()
-    except Exception as error:
+    error = future.exception()
+    # Process 0 publishes for all, so nobody goes on before it has, or has failed.
+    if distributed.agree(error is not None):
       self._last = None
-      raise RuntimeError(f'saving step {step} in {self._root} failed: {error}') from error
+      raise RuntimeError(f'saving step {step} in {self._root} failed: '
+                         f'{error or "see another process"}') from error
 
   def close(self) -> None:
     """Waits, raises if the last save failed, and ends the background thread."""

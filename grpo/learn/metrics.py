@@ -13,7 +13,10 @@ import numpy as np
 
 from grpo import types
 
-__all__ = ['NonFinite', 'fetch', 'merge', 'finish', 'per_seed', 'check_finite', 'Writer']
+__all__ = ['NonFinite', 'fetch', 'merge', 'finish', 'per_seed', 'check_finite', 'Writer',
+           'values_of']
+
+_FIELDS = ('step', 'seed', 'axis', 'at', 'nonfinite')  # of a record; all else are metrics
 
 
 class NonFinite(RuntimeError):
@@ -62,7 +65,7 @@ def finish(tree: Any) -> dict[str, float]:
       if count != 0:
         out[name] = float(np.sum(x.total, dtype=np.float64) / count)
     elif isinstance(x, types.Peak):
-      peak = float(np.max(x.value, initial=-np.inf))
+      peak = float(np.max(np.asarray(x.value, np.float64), initial=-np.inf))
       if peak != -math.inf:
         out[name] = peak
     else:
@@ -119,9 +122,9 @@ class Writer:
     record = {'step': int(step)}
     record |= {} if seed is None else {'seed': int(seed)}
     record |= {} if axis is None else {'axis': name, 'at': int(at)}
-    clash = record.keys() & values.keys()
+    clash = [key for key in values if key in _FIELDS]
     if clash:
-      raise ValueError(f'{clash.pop()!r} cannot name a metric, it is a field of every record')
+      raise ValueError(f'{clash[0]!r} cannot name a metric, it is a field of records')
     bad = [key for key, value in values.items() if not math.isfinite(value)]
     record |= {key: None if key in bad else _number(value) for key, value in values.items()}
     record |= {'nonfinite': bad} if bad else {}
@@ -154,7 +157,7 @@ class Writer:
 
 def values_of(record: dict) -> dict:
   """The metrics of a record, without its fields."""
-  return {k: v for k, v in record.items() if k not in ('step', 'seed', 'axis', 'at', 'nonfinite')}
+  return {k: v for k, v in record.items() if k not in _FIELDS}
 
 
 def _number(value):
