@@ -21,7 +21,7 @@ help:
 	@echo 'make quickstart   install, train GRPO, GRPO+mask, PPO and SAO on a short and a long task'
 	@echo 'make test         install, run the tests (TESTS=path, ARGS="-k name", JOBS=processes)'
 	@echo 'make bench        time sampling and training against the speed of this machine'
-	@echo 'make lint         ruff over the tree'
+	@echo 'make lint         ruff over the tree (ARGS=--fix repairs what it can)'
 	@echo 'make clean        remove caches and environments; runs/ stays'
 	@echo 'settings:         PYTHON=$(PYTHON) VENV=$(VENV)'
 
@@ -35,7 +35,7 @@ bench: install
 	$(BIN)/python -m scripts.bench $(ARGS)
 
 lint: install-dev
-	$(BIN)/ruff check .
+	$(BIN)/ruff check $(ARGS) .
 
 clean:
 	rm -rf .venv .venv312 .cache .pytest_cache .ruff_cache .hypothesis *.egg-info
@@ -49,13 +49,15 @@ $(VENV)/made.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "grpo needs Python 3.11 or newer, but $(PYTHON) is" \
 	    "$$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	$(PYTHON) -m venv --clear $(VENV)
+	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
 $(VENV)/core.stamp: setup.py | $(VENV)/made.stamp
-	$(PIP) install -q -e .
+	@echo 'installing grpo into $(VENV): a minute or two, once'
+	@$(PIP) install -q -e .
 	@touch $@
 
 $(VENV)/dev.stamp: setup.py | $(VENV)/made.stamp
-	$(PIP) install -q -e '.[dev]'
+	@echo 'installing grpo and its test tools into $(VENV): a minute or two, once'
+	@$(PIP) install -q -e '.[dev]'
 	@touch $@ $(VENV)/core.stamp

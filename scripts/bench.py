@@ -11,7 +11,7 @@ update; the reward is the share of one token. Keys of a line:
   step_s              the fused program: sample, score, credit, update, metrics
   generate_s, score_s sampling and reference scoring, compiled alone; train_s is what remains
   share_*             least possible time / time: FLOPs with each prompt read once a group, at the
-                      rate of a 1024-cubed product here; for sampling also bytes at the bandwidth here
+                      rate of a 1024-cubed product here; for sampling also bytes at its bandwidth
   n_clean, foreign    steps that other processes left alone, and their share of the machine
 
 A law varies one thing and says how the time of a step grows; `limit` is what is asked for.

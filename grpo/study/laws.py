@@ -1,6 +1,6 @@
 """How the time of a step may grow: one thing is varied, everything else is held.
 
-Each law states the largest ratio that it allows, of each point to the one before it or to the first.
+Each law states the largest ratio that it allows, of a point to the one before it or to the first.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,8 @@ def _turns(count):
 
 LAWS = {
     'group': _vary(_FEW, 'group', (2, 4, 8, 16, 32), 'step_s', (2.2,)),
-    'shared-prompt': _vary(dataclasses.replace(_FEW, prompt=512), 'group', (1, 8), 'step_s', (1.7,)),
+    'shared-prompt': _vary(dataclasses.replace(_FEW, prompt=512), 'group', (1, 8), 'step_s',
+                           (1.7,)),
     'prompt': _vary(_FEW, 'prompt', (32, 128, 512), 'step_s', (4.0, 16.0), against='first'),
     'completion-train': _vary(_FEW, 'completion', (128, 256, 512, 1024), 'train_s',
                               (2.2, 2.4, 2.8), alone=True),

@@ -26,7 +26,7 @@ class Work:
 
   After each action but the last the policy reads `observation` tokens. `stops` token ids (0 for
   none) end an action early. `ref` adds a KL term to a frozen reference. `micro` parts of a batch
-  are trained one after the other, which changes no result. `seeds` runs are mapped into one program.
+  are trained one after the other, which changes no result. `seeds` runs share one program.
   """
   layers: int = 4
   hidden: int = 128
@@ -133,7 +133,8 @@ def _weights(work):
 def flops(work: Work) -> dict[str, float]:
   """Least FLOPs of a step, a multiply-add being 2, with each prompt read once a group.
 
-  Attention of n tokens behind m others costs 4 Q sum_{t=1..n} (m + t) a layer, Q = heads * head_dim.
+  Attention of n tokens behind m others costs 4 Q sum_{t=1..n} (m + t) a layer, where
+  Q = heads * head_dim.
   A backward pass costs two forward ones.
   """
   body, head = _weights(work)
