@@ -23,10 +23,12 @@ __all__ = ['TENSOR', 'make_mesh', 'replicated', 'over_prompts', 'state_shardings
 # them by input, so that one sum over `model` ends each block; tables by vocabulary. Weights are
 # [in, out].
 TENSOR = (
-    (r'(^|/)(q|k|v|query|key|value|gate|up)(/(kernel|w|bias|b))?$', -1),
-    (r'(^|/)(o|out|down)(/(kernel|w))?$', -2),
-    (r'(^|/)(embed|embedding)(/(embedding|kernel|w))?$', -2),
-    (r'(^|/)(head|unembed)(/(kernel|w))?$', -1),
+    (r'attention/(query|key|value)/kernel$', -1),
+    (r'attention/output/kernel$', -2),
+    (r'mlp/(gate|up)/kernel$', -1),
+    (r'mlp/down/kernel$', -2),
+    (r'embed/embedding$', -2),
+    (r'head/kernel$', -1),
 )
 
 
@@ -102,7 +104,7 @@ def state_shardings(state: Any, mesh: jax.sharding.Mesh, *, seeds: bool = False,
     seeds: whether every leaf has a leading axis of seeds, which is never split.
     min_size: elements, per seed.
     tensor: (pattern, axis) pairs; the pattern is searched in the path, such as
-      'params/blocks/0/attn/q', the axis counts from the end.
+      'params/layers/0/attention/query/kernel', the axis counts from the end.
 
   Returns:
     The same structure with NamedShardings.
