@@ -23,7 +23,8 @@ import re
 import sys
 import traceback
 
-from absl import app, flags
+from absl import app
+from absl import flags
 import ml_collections
 from ml_collections import config_flags
 
@@ -79,7 +80,9 @@ def _check_config_flags(argv):
     if not found:
       continue
     value = found[1] if found[1] is not None else argv[i + 1] if i + 1 < len(argv) else ''
-    path = pathlib.Path(value.split(':', 1)[0] or 'configs/')
+    if not value:
+      raise UsageError('--config needs a file, such as configs/grpo.py:small')
+    path = pathlib.Path(value.split(':', 1)[0])
     if not path.is_file():
       raise _no_config(path)
 

@@ -1,4 +1,4 @@
-"""Tests of scripts/cli.py: bad input is one line that helps, and exit code 2; faults keep traces."""
+"""Tests of scripts/cli.py: bad input is one helpful line and exit code 2; faults keep traces."""
 
 import os
 import pathlib
@@ -6,7 +6,8 @@ import subprocess
 import sys
 import tempfile
 
-from absl.testing import absltest, parameterized
+from absl.testing import absltest
+from absl.testing import parameterized
 
 from scripts import cli
 
@@ -74,7 +75,7 @@ class CliTest(parameterized.TestCase):
     self.assertIn('--count', out.stdout)
 
   @parameterized.parameters(
-      ('--cuont=2', '--?count'),
+      ('--cuont=2', 'mean: count'),
       ('--count=two', '--count=two'),
       ('extra', "'extra'"),
       ('--config.learning_rat=1e-4', '--config.learning_rate'),

@@ -1,0 +1,112 @@
+"""An experiment from its folder to its table: what scripts/sweep.py and scripts/figures.py share.
+
+An experiment is a folder experiments/NAME with
+
+  sweep.py  cells(size) -> list of cells.Cell; BASE, the arm that others are compared with; SCORE
+  plot.py   figure(folder) -> a matplotlib figure, from results.csv and curves.csv in that folder
+"""
+
+from collections.abc import Callable
+import importlib
+import os
+import pathlib
+from typing import Any
+
+from grpo.study import plots
+from grpo.study import tables
+from scripts import cells
+from scripts import cli
+from scripts import launch
+
+SIZES = ('smoke', 'small', 'full')
+FILES = ('results.csv', 'curves.csv', 'table.md', 'figure.png')
+
+
+def run_cell(cell: cells.Cell, workdir: pathlib.Path,
+             on_progress: Callable[[int, int], None]) -> dict[str, Any]:
+  """Trains all seeds of a cell in one program.
+
+  Args:
+    cell: what to run.
+    workdir: for checkpoints and logs of this cell; an interrupted run continues from there.
+    on_progress: to be called with (steps done, steps in all) at log points.
+
+  Returns:
+    See `cells.check`.
+  """
+  from scripts import device  # JAX starts here, after the worker has set itself up
+  device.prepare()
+  from grpo.learn import loop
+
+  config, seeds, cache = cells.resolve(cell), list(cell.seeds), workdir.parent / 'warm_starts'
+  # All arms of a setting start from the same weights: the first to come makes them, others wait.
+  with cells.waiting_lock(cache / f'{cell.task}-{cell.setting}.lock'):
+    loop.warm_start(config, seeds, cache=cache)
+  try:
+    out = loop.run(config, seeds=seeds, workdir=workdir, cache=cache,
+                   on_progress=lambda step, _: on_progress(step, config.steps))
+  except loop.Stopped as stopped:
+    raise SystemExit(128 + stopped.signum) from stopped  # saved: not a failure of the cell
+  per_seed = {name: out[name] for name in (
+      'rollouts', 'prompt_tokens', 'context_tokens', 'policy_flops', 'critic_flops')}
+  if out['clone_pass_rate'] is not None:
+    per_seed['clone_pass_rate'] = out['clone_pass_rate']
+  return per_seed | {
+      'steps': out['steps'], 'tokens_sampled': out['sampled_tokens'],
+      'tokens_trained': out['trained_tokens'],
+      **{f'curve/{name}': out[name].T for name in ('success', 'reward', 'sampled')}}
+
+
+def names() -> list[str]:
+  """All experiments."""
+  return sorted(p.parent.name for p in (cli.ROOT / 'experiments').glob('*/sweep.py'))
+
+
+def experiment(name: str, part: str = 'sweep') -> Any:
+  """Module `sweep` or `plot` of an experiment. Raises UsageError, with the nearest name."""
+  if name not in names():
+    raise cli.unknown('experiment', name, names())
+  return importlib.import_module(f'experiments.{name}.{part}')
+
+
+def report(name: str, folder: pathlib.Path) -> str:
+  """Makes what is made from the CSV files of a folder: table.md and figure.png.
+
+  Returns:
+    The main table, for a terminal.
+  """
+  module = experiment(name)
+  rows, curves = tables.read(folder / 'results.csv'), tables.read(folder / 'curves.csv')
+  made = tables.blocks(rows, base=module.BASE, score=module.SCORE)
+  equal = tables.blocks(tables.equal_flops(curves, rows), base=module.BASE, score='success_flops')
+  head = f'{name}: {module.SCORE}, arms against {module.BASE}'
+  cells.write(folder / 'table.md', '\n'.join([
+      f'## {head}', '', tables.NOTES, '', tables.markdown(made),
+      '## The same at equal FLOPs, those of the cheapest run of each setting', '',
+      tables.markdown(equal)]))
+  plots.save(experiment(name, 'plot').figure(folder), folder / 'figure.png')
+  return f'{head}\n{tables.NOTES}\n\n{tables.text(made)}'
+
+
+def run(name: str, size: str, workdir: pathlib.Path, *, processes: int,
+        runner: str = 'scripts.experiment:run_cell') -> int:
+  """Runs what is missing of an experiment and reports; returns the exit code."""
+  try:
+    workdir.mkdir(parents=True, exist_ok=True)
+  except OSError as error:
+    raise cli.UsageError(f'workdir {workdir} cannot be made: {error.strerror}') from error
+  plan = launch.make_plan(experiment(name).cells(size))
+  processes = processes or min(len(os.sched_getaffinity(0)), 8)
+  try:
+    failed = launch.run(plan, workdir, processes=processes, runner=runner)
+  finally:
+    done = cells.collect(workdir, plan)
+  if done:
+    print(report(name, workdir))
+    print(f'{workdir}: {", ".join(FILES)} (table.md also compares at equal FLOPs)')
+  if failed:
+    print(f'{len(failed)} of {len(plan)} cells have no result:')
+    for cell, reason in failed.items():
+      print(f'  {cell}: {reason}')
+    print(f'logs of the workers are in {workdir / "launches"}; the same command tries them again')
+  return 1 if failed else 0

@@ -1,0 +1,68 @@
+"""Every notebook runs from top to bottom, on small results made here."""
+
+import json
+import os
+import pathlib
+from unittest import mock
+
+from absl.testing import absltest
+import nbclient
+import nbformat
+
+from scripts import cells
+from scripts import experiment
+from scripts import launch
+from tests import fake_runner
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def results(folder):
+  """results.csv and curves.csv of the quickstart, without training."""
+  plan = launch.make_plan(experiment.experiment('quickstart').cells('smoke'))
+  for name, cell in plan.items():
+    data = cells.check(cell, fake_runner.result(cell)) | dict(
+        commit='0' * 40, versions='none', config_hash='none', timing=dict(seconds=0.0, cores=1))
+    cells.write(cells.result_path(folder, name), json.dumps(data))
+  cells.collect(folder, plan)
+
+
+def run(name, folder):
+  """Executes a notebook in the root of the repository; returns all that it printed."""
+  notebook = nbformat.read(ROOT / 'notebooks' / name, as_version=4)
+  nbformat.validate(notebook)
+  path = os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')])
+  with mock.patch.dict(os.environ, GRPO_RESULTS=str(folder), PYTHONPATH=path):
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name='python3',
+                            resources=dict(metadata=dict(path=str(ROOT)))).execute()
+  outputs = [o for c in notebook.cells if c.cell_type == 'code' for o in c.outputs]
+  text = ''.join(o.get('text', '') for o in outputs)
+  return text, [o for o in outputs if 'image/png' in o.get('data', {})]
+
+
+class NotebooksTest(absltest.TestCase):
+
+  def test_quickstart(self):
+    folder = fake_runner.folder(self)
+    results(folder)
+    text, images = run('quickstart.ipynb', folder)
+    self.assertIn('24 runs of 4 arms', text)
+    self.assertIn('sao is not distinguishable from grpo', text)
+    self.assertIn('8 seeds: unpaired 1.5, paired 1.2', text)
+    self.assertLen(images, 1)
+
+  def test_without_results_it_says_what_to_do(self):
+    notebook = nbformat.read(ROOT / 'notebooks' / 'quickstart.ipynb', as_version=4)
+    code = [c.source for c in notebook.cells if c.cell_type == 'code']
+    with mock.patch.dict(os.environ, GRPO_RESULTS=str(fake_runner.folder(self))):
+      with self.assertRaisesRegex(SystemExit, 'No results in .*Run the'):
+        exec('\n'.join(code[:2]), {})
+
+  def test_notebooks_are_stored_without_outputs(self):
+    for path in (ROOT / 'notebooks').glob('*.ipynb'):
+      for cell in nbformat.read(path, as_version=4).cells:
+        self.assertEmpty(cell.get('outputs', []), path.name)
+
+
+if __name__ == '__main__':
+  absltest.main()
