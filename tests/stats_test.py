@@ -1,6 +1,7 @@
 """Tests of study/stats.py: known values, scipy as a check, and calibration by simulation."""
 
-from absl.testing import absltest, parameterized
+from absl.testing import absltest
+from absl.testing import parameterized
 import numpy as np
 from scipy import stats as scipy_stats
 

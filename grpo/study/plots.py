@@ -9,7 +9,8 @@ import pathlib
 from typing import Any
 
 import matplotlib
-from matplotlib import axes, figure
+from matplotlib import axes
+from matplotlib import figure
 import numpy as np
 
 from grpo.study import stats

@@ -108,7 +108,7 @@ def _sentence(arm, base, title, comparison, corrected, settings):
   out = (f'{head}: {_interval(comparison.difference, _signed)} '
          f'({seeds}, p {_p(corrected)} after Holm)')
   if word.startswith('not'):
-    out += f'; pairs like these show a true difference of {comparison.visible:.3f} 4 times in 5'
+    out += f'; a true {comparison.visible:.3f} would show in 4 of 5 such experiments'
   return out + '.'
 
 
