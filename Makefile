@@ -1,6 +1,6 @@
 # Everything a newcomer needs, in one virtual environment. Python 3.11 or newer.
 #
-#   make quickstart                      install, train eight small runs, print the table
+#   make quickstart                      install, train, print the table
 #   make test                            install with test tools, run all tests
 #   make test TESTS=tests/masked_test.py ARGS='-k mean -x'
 #   make quickstart PYTHON=python3.12 VENV=.venv312
