@@ -21,9 +21,11 @@ ARROWS = {
     'tasks': VOCABULARY | {'tasks'},
     'models': VOCABULARY | {'models'},
     'rollout': VOCABULARY | {'objective', 'tasks', 'models', 'rollout'},
-    'learn': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'learn'},
-    'build': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'learn'},
-    'study': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'learn', 'build', 'study'},
+    'build': VOCABULARY | {'objective', 'tasks', 'models', 'rollout'},
+    'check': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build'},
+    'learn': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'check', 'learn'},
+    'study': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'check', 'learn',
+                           'study'},
 }
 # The only places of grpo/ that compile, donate or place arrays. A trailing slash means the folder.
 COMPILERS = ('grpo/learn/loop.py', 'grpo/rollout/host.py', 'grpo/study/')
