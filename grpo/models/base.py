@@ -7,8 +7,8 @@ state after that token; `logits` of it predict the next one.
 Shapes: prompts [P, Lp]; rows behind a prompt [P, N, W], with N rows each.
 """
 
-import dataclasses
 from collections.abc import Callable
+import dataclasses
 
 __all__ = ['Policy', 'Critic']
 
@@ -23,8 +23,9 @@ class Policy:
       state after the last prompt token.
     forward: (params, prefix, tokens_PNW, valid_PNW) -> hidden_PNWD. Training and scoring: causal
       attention inside the row, and to the prefix. Invalid tokens are invisible to all others.
-    start: (params, prefix, rows, length) -> cache. Empty room for `length` further positions of
-      each of `rows` rows of every prompt.
+    start: (params, prefix, rows, length, cache=None) -> cache. Empty room for `length` further
+      positions of each of `rows` rows of every prompt, behind those of `cache` if one is given:
+      a long row is read in blocks, and only the last of them is written to.
     extend: (params, prefix, cache, tokens_PNW, valid_PNW, index) -> (hidden_PNWD, cache). Reads W
       tokens at slots index ... index + W - 1 (index is a scalar, may be traced).
     logits: (params, hidden_...D) -> f32 [..., V].

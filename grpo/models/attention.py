@@ -1,0 +1,123 @@
+"""Attention over parts: one softmax over keys that live in several arrays.
+
+A row attends to the prompt of its group, which is stored once and never copied per row, and to its
+own tokens. Each source of keys is a `Part`; scores of the parts share one maximum and one divisor,
+so the result equals attention over the concatenated keys.
+
+Axes besides those of `grpo.types`: W positions of a row, J keys, H key heads, R query heads per key
+head, D width of a head. Queries are [P,H,N,R,W,D]. Stored keys are [..,D,J]: position last is the
+layout that a product with one query per row reads fastest.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+__all__ = ['Part', 'shared', 'own', 'stored', 'attend', 'causal', 'rotate', 'angles', 'positions']
+
+_HIDDEN = -1e30  # finite: a query that sees nothing (a pad) must not turn into NaN
+_BLOCK = 128     # queries per causal block
+_MOST = 16       # causal blocks of one row at most, so that compile time stays bounded
+
+
+class Part(NamedTuple):
+  """Keys and values of one source, and which query may see which key."""
+  keys: jax.Array
+  values: jax.Array
+  visible: jax.Array  # bool, broadcastable to scores [P,H,N,R,W,J]
+  score: str          # einsum of queries and keys
+  mix: str            # einsum of weights and values
+
+
+def shared(keys_PHDJ, values_PHJD, valid_PJ) -> Part:
+  """The prompt: one copy for all rows of a group."""
+  visible = valid_PJ[:, None, None, None, None, :]
+  return Part(keys_PHDJ, values_PHJD, visible, 'phnrwd,phdj->phnrwj', 'phnrwj,phjd->phnrwd')
+
+
+def own(keys_PHNJD, values_PHNJD, visible_PNWJ) -> Part:
+  """Keys of the row itself, fresh from their projection."""
+  visible = visible_PNWJ[:, None, :, None]
+  return Part(keys_PHNJD, values_PHNJD, visible, 'phnrwd,phnjd->phnrwj', 'phnrwj,phnjd->phnrwd')
+
+
+def stored(keys_PHNDJ, values_PHNJD, visible_PNWJ) -> Part:
+  """Keys of the row itself, from a cache."""
+  visible = visible_PNWJ[:, None, :, None]
+  return Part(keys_PHNDJ, values_PHNJD, visible, 'phnrwd,phndj->phnrwj', 'phnrwj,phnjd->phnrwd')
+
+
+def attend(queries, parts):
+  """softmax(q k^T / sqrt(D)) v over the keys of all parts. Scores and softmax are float32."""
+  queries = queries * jnp.asarray(queries.shape[-1] ** -0.5, queries.dtype)
+  scores = [
+      jnp.where(part.visible,
+                jnp.einsum(part.score, queries, part.keys, preferred_element_type=jnp.float32),
+                _HIDDEN)
+      for part in parts]
+  peak = scores[0].max(-1, keepdims=True)
+  for score in scores[1:]:
+    peak = jnp.maximum(peak, score.max(-1, keepdims=True))
+  peak = jax.lax.stop_gradient(peak)
+  divisor, mixed = 0.0, 0.0
+  for part, score in zip(parts, scores, strict=True):
+    weights = jnp.exp(score - peak)
+    divisor += weights.sum(-1, keepdims=True)
+    mixed += jnp.einsum(part.mix, weights.astype(part.values.dtype), part.values,
+                        preferred_element_type=jnp.float32)
+  return (mixed / divisor).astype(queries.dtype)
+
+
+def causal(queries, keys_PHNWD, values_PHNWD, valid_PNW, prompt: Part | None):
+  """Attention of whole rows: each position sees the prompt, itself and the positions before it.
+
+  Long rows go in blocks of queries, each with the keys up to its end only: half the work of the
+  full square. The weights of a block are computed again in the backward pass, which keeps memory
+  linear in the length of the row.
+  """
+  width = keys_PHNWD.shape[3]
+  size = max(_BLOCK, -(-width // _MOST))
+
+  def block(queries, keys, values, valid_PNJ, prompt):
+    queries_W, keys_J = queries.shape[4], keys.shape[3]
+    order_WJ = jnp.arange(keys_J)[None, :] <= (jnp.arange(queries_W) + keys_J - queries_W)[:, None]
+    visible_PNWJ = order_WJ[None, None] & valid_PNJ[:, :, None, :]
+    parts = [own(keys, values, visible_PNWJ)]
+    if prompt is not None:
+      parts.insert(0, shared(*prompt))
+    return attend(queries, parts)
+
+  prompt = None if prompt is None else (
+      prompt.keys, prompt.values, prompt.visible[:, 0, 0, 0, 0, :])
+  if width <= size:
+    return block(queries, keys_PHNWD, values_PHNWD, valid_PNW, prompt)
+  block = jax.checkpoint(block)
+  out = []
+  for low in range(0, width, size):
+    high = min(low + size, width)
+    out.append(block(queries[..., low:high, :], keys_PHNWD[..., :high, :],
+                     values_PHNWD[..., :high, :], valid_PNW[..., :high], prompt))
+  return jnp.concatenate(out, axis=4)
+
+
+def positions(valid_PNW, before_PN):
+  """Place of each token among the valid ones: pads take no place. int32 [P,N,W]."""
+  count_PNW = jnp.cumsum(valid_PNW, axis=-1, dtype=jnp.int32)
+  return jnp.maximum(before_PN[..., None] + count_PNW - 1, 0)
+
+
+def angles(positions_PNW, width: int, theta: float):
+  """(cos, sin) f32 [P,1,N,1,W,width/2] of rotary embedding. Su et al. 2021, arXiv:2104.09864."""
+  rates = theta ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
+  turns = positions_PNW.astype(jnp.float32)[:, None, :, None, :, None] * rates[None, None, None,
+                                                                               None, None]
+  return jnp.cos(turns), jnp.sin(turns)
+
+
+def rotate(x, cos_sin):
+  """Rotates the pairs (i, i + D/2) of the last axis, in float32."""
+  cos, sin = cos_sin
+  first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
+  turned = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+  return turned.astype(x.dtype)

@@ -1,0 +1,115 @@
+"""The layers of a decoder, as NNX modules that never leave this folder.
+
+Modules say which parameters exist and how a layer uses them. Everything outside sees nested dicts
+of arrays: `create` makes one, `bind` puts one back behind its module.
+"""
+
+from collections.abc import Callable
+
+from flax import nnx
+import jax
+import jax.numpy as jnp
+
+from grpo import keys
+from grpo.models import attention
+
+__all__ = ['Linear', 'Norm', 'Attention', 'Mlp', 'Block', 'create', 'bind']
+
+
+def create(module: Callable, key) -> dict:
+  """Parameters of a fresh `module(key=key)` as a nested dict of arrays."""
+  return nnx.to_pure_dict(nnx.split(module(key=key))[1])
+
+
+def bind(module: Callable) -> Callable:
+  """(params) -> module with those parameters. The structure is worked out once, here."""
+  graph, _ = nnx.split(nnx.eval_shape(lambda: module(key=jax.random.key(0))))
+  return lambda params: nnx.merge(graph, params)
+
+
+class Linear(nnx.Module):
+  """x @ kernel, weights stored in float32 and multiplied in the dtype of x."""
+
+  def __init__(self, inputs: int, outputs: int, *, key, scale: float = 1.0):
+    std = scale * inputs ** -0.5
+    self.kernel = nnx.Param(std * jax.random.normal(key, (inputs, outputs), jnp.float32))
+
+  def __call__(self, x):
+    return x @ self.kernel[...].astype(x.dtype)
+
+
+class Norm(nnx.Module):
+  """Root-mean-square norm over the last axis, in float32. arXiv:1910.07467"""
+
+  def __init__(self, width: int, eps: float):
+    self.scale = nnx.Param(jnp.ones((width,), jnp.float32))
+    self.eps = eps
+
+  def __call__(self, x):
+    wide = x.astype(jnp.float32)
+    inverse = jax.lax.rsqrt(jnp.mean(wide * wide, axis=-1, keepdims=True) + self.eps)
+    scale = jnp.expand_dims(self.scale[...], range(x.ndim - 1))
+    return (wide * inverse * scale).astype(x.dtype)
+
+
+class Attention(nnx.Module):
+  """Grouped-query attention with rotary positions; optional norm of each query and key head."""
+
+  def __init__(self, shape, *, key):
+    queries, stored = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    self.shape = shape
+    self.norm = Norm(shape.hidden, shape.norm_eps)
+    self.query = Linear(shape.hidden, queries, key=keys.stream(key, 'query'))
+    self.key = Linear(shape.hidden, stored, key=keys.stream(key, 'key'))
+    self.value = Linear(shape.hidden, stored, key=keys.stream(key, 'value'))
+    self.output = Linear(queries, shape.hidden, key=keys.stream(key, 'output'),
+                         scale=(2 * shape.layers) ** -0.5)
+    if shape.qk_norm:
+      self.query_norm = Norm(shape.head_dim, shape.norm_eps)
+      self.key_norm = Norm(shape.head_dim, shape.norm_eps)
+
+  def __call__(self, x_PNWD, cos_sin, attend):
+    shape = self.shape
+    P, N, W = x_PNWD.shape[:3]
+    x_PNWD = self.norm(x_PNWD)
+    heads = lambda x, repeat: x.reshape(P, N, W, shape.kv_heads, repeat, shape.head_dim)
+    repeat = shape.heads // shape.kv_heads
+    queries = heads(self.query(x_PNWD), repeat)
+    stored, values = heads(self.key(x_PNWD), 1), heads(self.value(x_PNWD), 1)
+    if shape.qk_norm:
+      queries, stored = self.query_norm(queries), self.key_norm(stored)
+    queries, stored, values = (
+        jnp.transpose(x, (0, 3, 1, 4, 2, 5)) for x in (queries, stored, values))
+    queries = attention.rotate(queries, cos_sin)
+    stored = attention.rotate(stored, cos_sin)
+    mixed, kept = attend(queries, stored[:, :, :, 0], values[:, :, :, 0])
+    mixed = jnp.transpose(mixed, (0, 2, 4, 1, 3, 5)).reshape(P, N, W, -1)
+    return self.output(mixed), kept
+
+
+class Mlp(nnx.Module):
+  """SwiGLU: down(silu(gate(x)) * up(x)). arXiv:2002.05202"""
+
+  def __init__(self, shape, *, key):
+    self.norm = Norm(shape.hidden, shape.norm_eps)
+    self.gate = Linear(shape.hidden, shape.mlp, key=keys.stream(key, 'gate'))
+    self.up = Linear(shape.hidden, shape.mlp, key=keys.stream(key, 'up'))
+    self.down = Linear(shape.mlp, shape.hidden, key=keys.stream(key, 'down'),
+                       scale=(2 * shape.layers) ** -0.5)
+
+  def __call__(self, x):
+    x = self.norm(x)
+    return self.down(jax.nn.silu(self.gate(x)) * self.up(x))
+
+
+class Block(nnx.Module):
+  """One layer. `attend(queries, keys, values)` decides what is seen, and what is kept of it."""
+
+  def __init__(self, shape, *, key):
+    self.attention = Attention(shape, key=keys.stream(key, 'attention'))
+    self.mlp = Mlp(shape, key=keys.stream(key, 'mlp'))
+
+  def __call__(self, x_PNWD, cos_sin, attend):
+    mixed, kept = self.attention(x_PNWD, cos_sin, attend)
+    x_PNWD = x_PNWD + mixed
+    return x_PNWD + self.mlp(x_PNWD), kept

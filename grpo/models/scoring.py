@@ -1,0 +1,183 @@
+"""Hidden states to log-probabilities: the only place where that happens, temperature included.
+
+The sampler and the trainer both call `token_logp`, so a sampled log-probability and a recomputed
+one differ by rounding only. `logp[..., t]` is that of `tokens[..., t]` and comes from the state
+after the token before it. Only slots that can hold an action are ever scored, and [.., V] is never
+kept: large ones go in chunks that the backward pass computes again.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from grpo import masked
+from grpo import types
+
+__all__ = ['token_logp', 'entropy', 'score', 'logps', 'logps_unshared', 'values', 'last_values']
+
+class _Rows(NamedTuple):
+  tokens: jax.Array
+  valid: jax.Array
+  mask: jax.Array
+
+
+_CHUNK = 2 ** 22  # logits alive at once, before the chunks start
+
+
+def token_logp(logits, tokens, temperature):
+  """log softmax(logits / temperature)[token], nats. Float32 [...] from [..., V] and int [...]."""
+  scaled = logits.astype(jnp.float32) / temperature
+  vocab = jax.lax.broadcasted_iota(jnp.int32, scaled.shape, scaled.ndim - 1)
+  picked = jnp.sum(jnp.where(vocab == tokens[..., None], scaled, 0.0), axis=-1)
+  return picked - jax.nn.logsumexp(scaled, axis=-1)
+
+
+def entropy(logits, temperature):
+  """Entropy of softmax(logits / temperature), nats: logsumexp(z) - sum softmax(z) z."""
+  scaled = logits.astype(jnp.float32) / temperature
+  weights = jax.nn.softmax(scaled, axis=-1)
+  kept = masked.clean(scaled, weights > 0)
+  return jax.nn.logsumexp(scaled, axis=-1) - jnp.sum(weights * kept, axis=-1)
+
+
+def _before(first_PD, hidden_PNWD, layout):
+  """State before each action slot, [P,N,slots,A,D], from states after the tokens of the row.
+
+  `hidden_PNWD` may stop at the last token that precedes an action.
+  """
+  P, N, W, D = hidden_PNWD.shape
+  width = layout.slots * layout.turn
+  first = jnp.broadcast_to(first_PD[:, None, None], (P, N, 1, D))
+  shifted = jnp.concatenate([first, hidden_PNWD], axis=2)[:, :, :width]
+  shifted = jnp.pad(shifted, ((0, 0), (0, 0), (0, width - shifted.shape[2]), (0, 0)))
+  return shifted.reshape(P, N, layout.slots, layout.turn, D)[:, :, :, :layout.action]
+
+
+def _actions(x_PNW, layout):
+  """The action slots of rows behind a prompt, [P,N,slots,A]."""
+  P, N, _ = x_PNW.shape
+  return x_PNW.reshape(P, N, layout.slots, layout.turn)[..., :layout.action]
+
+
+def _place(x_PNSA, mask_PGSL, layout):
+  """Values of action slots back at their positions, 0 off the mask, [P,G,S,L]."""
+  P, G, S, _ = mask_PGSL.shape
+  x = jnp.pad(x_PNSA, ((0, 0), (0, 0), (0, 0), (0, layout.observation))).reshape(P, G, S, -1)
+  x = jnp.pad(x, ((0, 0), (0, 0), (0, 0), (layout.prompt, 0)))
+  return masked.clean(x, mask_PGSL)
+
+
+def _in_chunks(function, hidden_PNTD, tokens_PNT, chunk):
+  """function(hidden, tokens) in pieces of the T axis, computed again in the backward pass."""
+  P, N, T, D = hidden_PNTD.shape
+  if chunk >= T:
+    return function(hidden_PNTD, tokens_PNT)
+  count = -(-T // chunk)
+  pad = count * chunk - T
+  hidden = jnp.pad(hidden_PNTD, ((0, 0), (0, 0), (0, pad), (0, 0)))
+  tokens = jnp.pad(tokens_PNT, ((0, 0), (0, 0), (0, pad)))
+  hidden = jnp.moveaxis(hidden.reshape(P, N, count, chunk, D), 2, 0)
+  tokens = jnp.moveaxis(tokens.reshape(P, N, count, chunk), 2, 0)
+  out = jax.lax.map(lambda xs: jax.checkpoint(function)(*xs), (hidden, tokens))
+  return jax.tree.map(lambda x: jnp.moveaxis(x, 0, 2).reshape(P, N, -1)[..., :T], out)
+
+
+def _prompts(rollout, layout):
+  """The one copy of each prompt, [P, prompt]: window 0 of sample 0 always holds it."""
+  return (rollout.tokens[:, 0, 0, :layout.prompt], rollout.valid[:, 0, 0, :layout.prompt])
+
+
+def _check(rollout, layout):
+  if rollout.tokens.shape[-1] != layout.length:
+    raise ValueError(f'rollout windows have {rollout.tokens.shape[-1]} positions, the layout has '
+                     f'{layout.length}')
+
+
+def _read(policy, params, rollout, layout):
+  """States before the action slots of a rollout, each prompt read once."""
+  tokens_PNW, valid_PNW = (types.rows(x)[..., layout.prompt:]
+                           for x in (rollout.tokens, rollout.valid))
+  prefix = policy.prefill(params, *_prompts(rollout, layout))
+  used = tokens_PNW.shape[-1] - layout.observation - 1  # the tokens after it precede no action
+  if used:
+    hidden = policy.forward(params, prefix, tokens_PNW[..., :used], valid_PNW[..., :used])
+  else:
+    hidden = jnp.zeros((*tokens_PNW.shape[:2], 0, prefix.last.shape[-1]), prefix.last.dtype)
+  return _before(prefix.last, hidden, layout), _actions(tokens_PNW, layout)
+
+
+def _scores(policy, params, before, tokens, temperature, chunk):
+  P, N, S, A, D = before.shape
+  chunk = max(1, _CHUNK // (P * N * policy.vocab)) if chunk is None else chunk
+
+  def function(hidden, tokens):
+    logits = policy.logits(params, hidden)
+    return token_logp(logits, tokens, temperature), entropy(logits, temperature)
+
+  out = _in_chunks(function, before.reshape(P, N, S * A, D), tokens.reshape(P, N, S * A), chunk)
+  return jax.tree.map(lambda x: x.reshape(P, N, S, A), out)
+
+
+def score(policy, params, rollout, layout, temperature, *, chunk: int | None = None):
+  """Log-probability and entropy of every trained token under `params`.
+
+  Args:
+    policy: base.Policy.
+    params: its parameters.
+    rollout: anything with `tokens`, `valid`, `mask` of shape [P,G,S,L], such as types.Rollout.
+    layout: types.Layout of the windows.
+    temperature: that of the sampler; logits are divided by it. Scalar, may be traced.
+    chunk: action slots of a row whose logits are alive at once; None chooses by size.
+
+  Returns:
+    (logp_PGSL, entropy_PGSL), float32 nats, 0 off the mask.
+  """
+  _check(rollout, layout)
+  before, tokens = _read(policy, params, rollout, layout)
+  out = _scores(policy, params, before, tokens, temperature, chunk)
+  return tuple(_place(x, rollout.mask, layout) for x in out)
+
+
+def logps(policy, params, rollout, layout, temperature, *, chunk: int | None = None):
+  """`score` without the entropy: logp_PGSL."""
+  return score(policy, params, rollout, layout, temperature, chunk=chunk)[0]
+
+
+def logps_unshared(policy, params, rollout, layout, temperature):
+  """The same numbers as `logps` with the prompt read again for every row.
+
+  The plain way, kept to show that sharing the prompt changes the cost and nothing else.
+  """
+  _check(rollout, layout)
+  P, G, S, L = rollout.tokens.shape
+  flat = lambda x: x.reshape(P * G * S, 1, 1, L)
+  prompt = jnp.broadcast_to(rollout.tokens[:, :1, :1, :layout.prompt], (P, G, S, layout.prompt))
+  valid = jnp.broadcast_to(rollout.valid[:, :1, :1, :layout.prompt], (P, G, S, layout.prompt))
+  alone = _Rows(*(flat(x) for x in (
+      jnp.concatenate([prompt, rollout.tokens[..., layout.prompt:]], axis=-1),
+      jnp.concatenate([valid, rollout.valid[..., layout.prompt:]], axis=-1), rollout.mask)))
+  return logps(policy, params, alone, layout, temperature).reshape(P, G, S, L)
+
+
+def _value_inputs(rollout, layout):
+  rows = (types.rows(x)[..., layout.prompt:] for x in (rollout.tokens, rollout.valid))
+  return *_prompts(rollout, layout), *rows
+
+
+def values(critic, params, rollout, layout):
+  """Value before each trained token, f32 [P,G,S,L], 0 off the mask: V[t] does not see token t."""
+  _check(rollout, layout)
+  values_PNW = critic.values(params, *_value_inputs(rollout, layout))
+  x = values_PNW.reshape(*rollout.mask.shape[:3], -1)
+  x = jnp.pad(x, ((0, 0), (0, 0), (0, 0), (layout.prompt, 0)))
+  return masked.clean(x, rollout.mask)
+
+
+def last_values(critic, params, rollout, layout):
+  """Value after the last real token of each episode, f32 [P,G]: the bootstrap of a cut episode."""
+  _check(rollout, layout)
+  P, G, S, _ = rollout.mask.shape
+  last_PGS = critic.last(params, *_value_inputs(rollout, layout)).reshape(P, G, S)
+  final_PG = jnp.maximum(masked.last_index(rollout.mask.any(-1)), 0)
+  return jnp.take_along_axis(last_PGS, final_PG[..., None], axis=-1)[..., 0]

@@ -1,0 +1,309 @@
+"""A decoder-only transformer in the shape of Llama and Qwen3, as a Policy and as a Critic.
+
+Norm before each sub-layer, rotary positions, grouped-query attention, SwiGLU, no biases, optional
+norm of query and key heads. Parameters are a nested dict with string keys:
+
+  embed/embedding [V,D]   layers/<i>/attention/{norm,query,key,value,output,query_norm,key_norm}
+  norm/scale [D]          layers/<i>/mlp/{norm,gate,up,down}        head/kernel [D,V] if untied
+
+With `scan=True` the layers are stacked instead: layers/attention/query/kernel is [layers,D,..].
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from grpo import keys
+from grpo import masked
+from grpo import types
+from grpo.models import attention
+from grpo.models import base
+from grpo.models import blocks
+
+__all__ = ['Shape', 'policy', 'critic', 'stack', 'unstack']
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+  """Sizes of a decoder. `head_dim` need not be hidden / heads.
+
+  `dtype` is that of products and activations; weights, norms, softmax and logits are float32.
+  `scan` compiles one layer for all: use it for deep models, it makes sampling slower.
+  `remat` computes each layer again in the backward pass: less memory, one forward pass more.
+  """
+  layers: int
+  hidden: int
+  heads: int
+  kv_heads: int
+  head_dim: int
+  mlp: int
+  vocab: int
+  tied: bool = True
+  qk_norm: bool = True
+  theta: float = 1e4
+  norm_eps: float = 1e-6
+  dtype: str = 'float32'
+  scan: bool = False
+  remat: bool = False
+
+  def __post_init__(self):
+    if self.heads % self.kv_heads:
+      raise ValueError(f'model.heads={self.heads} must be a multiple of kv_heads={self.kv_heads}')
+    if self.head_dim % 2:
+      raise ValueError(f'model.head_dim={self.head_dim} must be even: rotary positions pair it up')
+    if self.dtype not in ('float32', 'bfloat16'):
+      raise ValueError(f"model.dtype={self.dtype!r} must be 'float32' or 'bfloat16'")
+
+
+@types.pytree
+class Prefix:
+  """What is remembered of a prompt. Keys [P,H,D,J] and values [P,H,J,D] of each layer."""
+  keys: Any
+  values: Any
+  valid: jax.Array  # bool [P,J]
+  last: jax.Array   # [P,D], state after the last prompt token
+
+
+@types.pytree
+class Cache:
+  """Room for the tokens of rows: closed blocks, which are only read, and one open block.
+
+  Keys [P,H,N,D,J] and values [P,H,N,J,D] of each layer, valid [P,N,J].
+  """
+  closed_keys: Any
+  closed_values: Any
+  closed_valid: jax.Array
+  keys: Any
+  values: Any
+  valid: jax.Array
+  count: jax.Array  # int32 [P,N], valid tokens read so far
+
+
+def stack(layers: dict) -> dict:
+  """Parameters of layers {'0': .., '1': ..} as one dict of stacked arrays, as `scan` wants them."""
+  return jax.tree.map(lambda *x: jnp.stack(x), *(layers[str(i)] for i in range(len(layers))))
+
+
+def unstack(layers: dict) -> dict:
+  """Inverse of `stack`."""
+  count = jax.tree.leaves(layers)[0].shape[0]
+  return {str(i): jax.tree.map(lambda x, i=i: x[i], layers) for i in range(count)}
+
+
+def _each(shape, bound, params, x, extras, run):
+  """Runs the layers in turn: run(block, x, extra of that layer) -> (x, kept)."""
+  step = lambda x, layer, extra: run(bound(layer), x, extra)
+  if shape.remat:
+    step = jax.checkpoint(step)
+  if shape.scan:
+    return jax.lax.scan(lambda x, xs: step(x, *xs), x, (params['layers'], extras))
+  kept = []
+  for i in range(shape.layers):
+    extra = None if extras is None else tuple(part[i] for part in extras)
+    x, new = step(x, params['layers'][str(i)], extra)
+    kept.append(new)
+  return x, None if kept[0] is None else jax.tree.map(lambda *leaves: tuple(leaves), *kept)
+
+
+def _trunk(shape: Shape):
+  """The functions that the policy and the critic share."""
+  bound = blocks.bind(functools.partial(blocks.Block, shape))
+  norm = blocks.bind(lambda key: blocks.Norm(shape.hidden, shape.norm_eps))
+  dtype = jnp.dtype(shape.dtype)
+
+  def init(key):
+    layer = lambda i: blocks.create(functools.partial(blocks.Block, shape),
+                                    keys.stream(key, 'layer', i))
+    layers = (jax.vmap(layer)(jnp.arange(shape.layers)) if shape.scan
+              else {str(i): layer(i) for i in range(shape.layers)})
+    table = 0.02 * jax.random.normal(keys.stream(key, 'embed'), (shape.vocab, shape.hidden))
+    return {'embed': {'embedding': table}, 'layers': layers,
+            'norm': {'scale': jnp.ones((shape.hidden,), jnp.float32)}}
+
+  def embed(params, tokens):
+    return jnp.take(params['embed']['embedding'], tokens, axis=0, mode='clip').astype(dtype)
+
+  def final(params, x):
+    return norm(params['norm'])(x)
+
+  def angles(valid_PNW, before_PN):
+    return attention.angles(attention.positions(valid_PNW, before_PN), shape.head_dim, shape.theta)
+
+  def prefill(params, tokens_PL, valid_PL):
+    valid_PNW = valid_PL[:, None]
+    cos_sin = angles(valid_PNW, jnp.zeros((tokens_PL.shape[0], 1), jnp.int32))
+
+    def run(block, x, _):
+      def attend(queries, stored, values):
+        mixed = attention.causal(queries, stored, values, valid_PNW, None)
+        return mixed, (jnp.swapaxes(stored[:, :, 0], -1, -2), values[:, :, 0])
+      return block(x, cos_sin, attend)
+
+    x, (stored, values) = _each(shape, bound, params, embed(params, tokens_PL[:, None]), None, run)
+    return Prefix(stored, values, valid_PL, final(params, x[:, 0, -1]))
+
+  def forward(params, prefix, tokens_PNW, valid_PNW):
+    before_P1 = masked.count(prefix.valid, axis=1, keepdims=True, dtype=jnp.int32)
+    cos_sin = angles(valid_PNW, before_P1)
+
+    def run(block, x, extra):
+      def attend(queries, stored, values):
+        prompt = attention.shared(*extra, prefix.valid)
+        return attention.causal(queries, stored, values, valid_PNW, prompt), None
+      return block(x, cos_sin, attend)
+
+    x, _ = _each(shape, bound, params, embed(params, tokens_PNW), (prefix.keys, prefix.values), run)
+    return final(params, x)
+
+  def start(params, prefix, rows, length, cache=None):
+    del params
+    prompts = prefix.valid.shape[0]
+    lead = (prompts, shape.kv_heads, rows)
+    empty = lambda *tail: (
+        jnp.zeros((shape.layers, *lead, *tail), dtype) if shape.scan
+        else tuple(jnp.zeros((*lead, *tail), dtype) for _ in range(shape.layers)))
+    fresh = lambda n: (empty(shape.head_dim, n), empty(n, shape.head_dim),
+                       jnp.zeros((prompts, rows, n), bool))
+    if cache is None:
+      closed, count = fresh(0), jnp.zeros((prompts, rows), jnp.int32)
+    else:
+      join = lambda axis: lambda a, b: jnp.concatenate([a, b], axis=axis)
+      closed = (jax.tree.map(join(-1), cache.closed_keys, cache.keys),
+                jax.tree.map(join(-2), cache.closed_values, cache.values),
+                join(-1)(cache.closed_valid, cache.valid))
+      count = cache.count
+    return Cache(*closed, *fresh(length), count)
+
+  def extend(params, prefix, cache, tokens_PNW, valid_PNW, index):
+    local = index - cache.closed_valid.shape[-1]
+    before_P1 = masked.count(prefix.valid, axis=1, keepdims=True, dtype=jnp.int32)
+    cos_sin = angles(valid_PNW, before_P1 + cache.count)
+    valid_PNJ = jax.lax.dynamic_update_slice_in_dim(cache.valid, valid_PNW, local, axis=2)
+    width, room = tokens_PNW.shape[2], valid_PNJ.shape[2]
+    order_WJ = jnp.arange(room)[None, :] <= (local + jnp.arange(width))[:, None]
+    visible_PNWJ = valid_PNJ[:, :, None, :] & order_WJ[None, None]
+    closed_PN1J = cache.closed_valid[:, :, None, :]
+
+    def run(block, x, extra, write):
+      def attend(queries, stored, values):
+        all_keys, all_values, kept = write(jnp.swapaxes(stored, -1, -2), values)
+        parts = [attention.shared(*extra[:2], prefix.valid)]
+        if closed_PN1J.shape[-1]:
+          parts.append(attention.stored(*extra[2:], closed_PN1J))
+        parts.append(attention.stored(all_keys, all_values, visible_PNWJ))
+        return attention.attend(queries, parts), kept
+      return block(x, cos_sin, attend)
+
+    read = (prefix.keys, prefix.values, cache.closed_keys, cache.closed_values)
+    x = embed(params, tokens_PNW)
+    put = jax.lax.dynamic_update_slice
+    if shape.scan:
+      # The cache is carried and written in place; as a scanned input it would be copied each token.
+      def body(carry, xs):
+        x, all_keys, all_values, i = carry
+
+        def write(new_keys, new_values):
+          keys_ = put(all_keys, new_keys[None], (i, 0, 0, 0, 0, local))
+          values_ = put(all_values, new_values[None], (i, 0, 0, 0, local, 0))
+          return keys_[i], values_[i], (keys_, values_)
+
+        x, kept = run(bound(xs[0]), x, xs[1:], write)
+        return (x, *kept, i + 1), None
+
+      carry = (x, cache.keys, cache.values, jnp.int32(0))
+      (x, new_keys, new_values, _), _ = jax.lax.scan(body, carry, (params['layers'], *read))
+    else:
+      def step(block, x, extra):
+        def write(keys_, values_):
+          keys_ = put(extra[4], keys_, (0, 0, 0, 0, local))
+          values_ = put(extra[5], values_, (0, 0, 0, local, 0))
+          return keys_, values_, (keys_, values_)
+        return run(block, x, extra[:4], write)
+
+      x, (new_keys, new_values) = _each(dataclasses.replace(shape, remat=False), bound, params, x,
+                                        (*read, cache.keys, cache.values), step)
+    count = cache.count + masked.count(valid_PNW, axis=2, dtype=jnp.int32)
+    return final(params, x), dataclasses.replace(
+        cache, keys=new_keys, values=new_values, valid=valid_PNJ, count=count)
+
+  return init, prefill, forward, start, extend
+
+
+def _flops(shape: Shape):
+  """FLOPs of a forward pass, one multiply-add being 2; see `policy`."""
+  width = shape.heads * shape.head_dim
+  layer = (2 * shape.hidden * (width + shape.kv_heads * shape.head_dim)
+           + 3 * shape.hidden * shape.mlp)
+
+  def flops(prompt_tokens, row_tokens, context, head: int = shape.vocab):
+    read = prompt_tokens + row_tokens
+    return (2.0 * shape.layers * (layer + 2 * width * context) * read
+            + 2.0 * shape.hidden * head * row_tokens)
+  return flops
+
+
+def policy(shape: Shape) -> base.Policy:
+  """The decoder as a policy.
+
+  flops(prompt_tokens, row_tokens, context): `prompt_tokens` are read, `row_tokens` are read and
+  scored, `context` is the mean number of keys (itself included) that a read token attends to.
+  With B weights per layer, width Q = heads * head_dim and N = layers,
+  flops = 2 N (B + 2 Q context) (prompt_tokens + row_tokens) + 2 D V row_tokens.
+  """
+  init_trunk, prefill, forward, start, extend = _trunk(shape)
+
+  def init(key):
+    params = init_trunk(key)
+    if not shape.tied:
+      params['head'] = blocks.create(functools.partial(blocks.Linear, shape.hidden, shape.vocab),
+                                     keys.stream(key, 'head'))
+    return params
+
+  def logits(params, hidden):
+    kernel = params['embed']['embedding'].T if shape.tied else params['head']['kernel']
+    return jnp.matmul(hidden, kernel.astype(hidden.dtype), preferred_element_type=jnp.float32)
+
+  return base.Policy(init=init, prefill=prefill, forward=forward, start=start, extend=extend,
+                     logits=logits, vocab=shape.vocab, flops=_flops(shape))
+
+
+def critic(shape: Shape) -> base.Critic:
+  """The same decoder with a scalar head, which starts at 0: a fresh critic says 0 everywhere.
+
+  flops: as for the policy, with a head of one output.
+  """
+  init_trunk, prefill, forward, _, _ = _trunk(shape)
+
+  def init(key):
+    value = {'kernel': jnp.zeros((shape.hidden, 1), jnp.float32),
+             'bias': jnp.zeros((1,), jnp.float32)}
+    return init_trunk(key) | {'value': value}
+
+  def graft(params, policy_params):
+    return {name: params[name] if name == 'value' else policy_params[name] for name in params}
+
+  def read(params, hidden):
+    value = params['value']
+    return (hidden.astype(jnp.float32) @ value['kernel'])[..., 0] + value['bias'][0]
+
+  def values(params, prompt_PL, valid_PL, tokens_PNW, valid_PNW):
+    prefix = prefill(params, prompt_PL, valid_PL)
+    first_PN1 = jnp.broadcast_to(read(params, prefix.last)[:, None, None],
+                                 (*tokens_PNW.shape[:2], 1))
+    # All tokens are read, though the last is not needed: `last` then shares this pass.
+    hidden = forward(params, prefix, tokens_PNW, valid_PNW)[:, :, :-1]
+    return jnp.concatenate([first_PN1, read(params, hidden)], axis=-1)
+
+  def last(params, prompt_PL, valid_PL, tokens_PNW, valid_PNW):
+    prefix = prefill(params, prompt_PL, valid_PL)
+    first_PN = jnp.broadcast_to(read(params, prefix.last)[:, None], tokens_PNW.shape[:2])
+    after_PNW = read(params, forward(params, prefix, tokens_PNW, valid_PNW))
+    index_PN = masked.last_index(valid_PNW)
+    picked_PN = jnp.take_along_axis(after_PNW, jnp.maximum(index_PN, 0)[..., None], axis=-1)[..., 0]
+    return jnp.where(index_PN < 0, first_PN, picked_PN)
+
+  flops = functools.partial(_flops(shape), head=1)
+  return base.Critic(init=init, graft=graft, values=values, last=last, flops=flops)

@@ -1,0 +1,75 @@
+"""Drawing a token from logits, and the truncations that evaluation may ask for.
+
+A truncation maps logits [..., V] to logits with -inf for the tokens it drops. What is recorded is
+then the log-probability under the truncated distribution, which is honest but is not what a trainer
+recomputes: training refuses it (`check_training`).
+"""
+
+import jax
+import jax.numpy as jnp
+
+from grpo.models import scoring
+
+__all__ = ['draw', 'greedy', 'top_k', 'top_p', 'check_training']
+
+_BELOW_ONE = 1 - 2 ** -23  # keeps uniform * total below total after rounding
+
+
+def draw(logits, uniforms, temperature, choose=None):
+  """Token and its log-probability by inversion of the distribution function.
+
+  One uniform number a row instead of one a token: the token is the first whose cumulative
+  probability exceeds it. A token of probability 0 is never drawn.
+
+  Args:
+    logits: f32 [..., V].
+    uniforms: f32 [...] in [0, 1).
+    temperature: divides the logits.
+    choose: a truncation, or None.
+
+  Returns:
+    (tokens int32 [...], logp f32 [...]), logp in nats under the distribution drawn from.
+  """
+  if choose is not None:
+    logits, temperature = choose(logits.astype(jnp.float32) / temperature), 1.0
+  scaled = logits.astype(jnp.float32) / temperature
+  weights = jnp.exp(scaled - scaled.max(axis=-1, keepdims=True))
+  cumulative = jnp.cumsum(weights, axis=-1)
+  level = jnp.minimum(uniforms, _BELOW_ONE)[..., None] * cumulative[..., -1:]
+  tokens = jnp.sum(cumulative <= level, axis=-1, dtype=jnp.int32)
+  return tokens, scoring.token_logp(logits, tokens, temperature)
+
+
+def greedy(logits):
+  """Keeps the largest logit only (the first of equals). For evaluation."""
+  vocab = jax.lax.broadcasted_iota(jnp.int32, logits.shape, logits.ndim - 1)
+  return jnp.where(vocab == jnp.argmax(logits, axis=-1)[..., None], logits, -jnp.inf)
+
+
+def top_k(k: int):
+  """Keeps the k largest logits. For evaluation."""
+  def keep(logits):
+    lowest = jax.lax.top_k(logits, min(k, logits.shape[-1]))[0][..., -1:]
+    return jnp.where(logits >= lowest, logits, -jnp.inf)
+  return keep
+
+
+def top_p(p: float):
+  """Keeps the fewest tokens whose probability adds up to at least p. For evaluation."""
+  def keep(logits):
+    ordered = jnp.sort(logits, axis=-1, descending=True)
+    weights = jax.nn.softmax(ordered, axis=-1)
+    before = jnp.cumsum(weights, axis=-1) - weights
+    lowest = jnp.min(jnp.where(before < p, ordered, jnp.inf), axis=-1, keepdims=True)
+    return jnp.where(logits >= lowest, logits, -jnp.inf)
+  return keep
+
+
+def check_training(temperature: float, choose=None) -> None:
+  """Refuses settings under which a trained log-ratio would be wrong."""
+  if not temperature > 0:
+    raise ValueError(f'sampling temperature must be > 0 for training, got {temperature}; '
+                     'evaluate greedily with choose=scoring.greedy')
+  if choose is not None:
+    raise ValueError('top-k, top-p and greedy sampling are for evaluation only: they shift every '
+                     'ratio by the log of the kept mass; train with choose=None')

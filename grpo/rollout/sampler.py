@@ -1,0 +1,274 @@
+"""Policy and task to a Rollout: whole episodes inside one program.
+
+The prompt is read once a group. Rows go in lock-step through turns; a turn is up to A action tokens
+and one step of the task, whose O observation tokens are read together with the last action token.
+Loops end when every row is done. Random numbers are streams of (step, prompt, sample) with global
+indices, so neither devices nor batch sizes change a draw.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from grpo import keys
+from grpo import types
+from grpo.rollout import choose as choices
+from grpo.rollout import compaction
+
+__all__ = ['sample', 'check', 'plan']
+
+_BLOCK = 128  # slots of one block of the cache
+_MOST = 8     # blocks at most, so that compile time stays bounded
+
+
+def check(policy, task, layout: types.Layout) -> None:
+  """Refuses a layout that the task or the policy does not fit."""
+  pairs = (('prompt', layout.prompt, task.prompt_len), ('action', layout.action, task.action_len),
+           ('observation', layout.observation, task.observation_len))
+  for name, have, want in pairs:
+    if have != want:
+      raise ValueError(f'layout.{name}={have} but the task has {name}_len={want}')
+  if policy.vocab < len(task.vocab):
+    raise ValueError(f'the policy knows {policy.vocab} tokens, the task needs {len(task.vocab)}')
+  if not layout.observation and layout.max_turns > 1 and task.stop_ids:
+    raise ValueError('a task of several turns whose actions can stop early needs observations: '
+                     'the first token of a turn must follow a real one')
+
+
+def plan(layout: types.Layout) -> tuple[tuple[int, int, int], ...]:
+  """Blocks of the cache of one window: (first turn, end turn, slots).
+
+  Attention reads filled blocks and the open one, not the empty rest. Short windows are one block.
+  """
+  count = min(_MOST, layout.slots, -(-layout.slots * layout.turn // _BLOCK))
+  size = max(-(-layout.slots // count), layout.carry if layout.segments > 1 else 1)
+  edges = [*range(0, layout.slots, size), layout.slots]
+  return tuple((a, b, (b - a) * layout.turn) for a, b in zip(edges, edges[1:]))
+
+
+def _pieces(layout: types.Layout) -> tuple[int, ...]:
+  """Blocks of the cache inside the one action of a window with one turn."""
+  if layout.slots > 1:
+    return (layout.action,)
+  size = max(_BLOCK, -(-layout.action // _MOST))
+  return tuple(min(size, layout.action - low) for low in range(0, layout.action, size))
+
+
+def _where(condition, new, old):
+  """Leaves of `new` where `condition` [P,G], of `old` elsewhere."""
+  def pick(a, b):
+    return jnp.where(jnp.expand_dims(condition, range(condition.ndim, jnp.ndim(a))), a, b)
+  return jax.tree.map(pick, new, old)
+
+
+def _batch(function, *axes):
+  """Maps over prompts and samples; an axis of None is shared by all."""
+  return jax.vmap(jax.vmap(function, in_axes=axes), in_axes=axes)
+
+
+@types.pytree
+class _Episode:
+  """What goes on from turn to turn."""
+  state: Any
+  alive: jax.Array       # bool [P,G]
+  success: jax.Array     # f32 [P,G]
+  terminated: jax.Array  # bool [P,G]
+  go: jax.Array          # bool []: some row is alive, in any seed
+
+
+def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prompts: int,
+           samples: int, temperature, first_prompt=0, version=0, axis_name: str | None = None,
+           choose: Callable | None = None, place: Callable = lambda tree: tree) -> types.Rollout:
+  """Samples `prompts` groups of `samples` episodes.
+
+  Args:
+    policy: base.Policy.
+    params: its parameters.
+    task: tasks.base.Task.
+    layout: types.Layout; its widths must be the task's.
+    knobs: scalars of the task; may be traced.
+    key: root key of the run.
+    step: index of the step, part of every stream.
+    prompts: P, groups sampled here.
+    samples: G, episodes of a group.
+    temperature: divides the logits, in sampling and in the recorded log-probabilities.
+    first_prompt: global index of the first prompt.
+    version: parameter version that is recorded.
+    axis_name: name of the vmapped axis of seeds. Loops then end when all seeds are done, so that
+      their predicate is one number and no cache is copied by a select.
+    choose: truncation for evaluation, from `rollout.choose`; None samples from the policy itself.
+    place: applied to trees of arrays with leading axis P, such as a sharding constraint.
+
+  Returns:
+    types.Rollout [P,G,S,L]. A limit of turns that cuts an episode sets `truncated`, never
+    `terminated`.
+  """
+  check(policy, task, layout)
+  P, G, A, O = prompts, samples, layout.action, layout.observation
+  prompt_P = place(first_prompt + jnp.arange(P, dtype=jnp.int32))
+  sample_G = jnp.arange(G, dtype=jnp.int32)
+
+  def streams(name):
+    one = lambda prompt, sample: keys.stream(key, name, step, prompt, sample)
+    return jax.vmap(lambda p: jax.vmap(lambda g: one(p, g))(sample_G))(prompt_P)
+
+  reset = lambda prompt: task.reset(keys.stream(key, 'task', step, prompt), knobs)
+  state, prompt_PL, valid_PL = place(jax.vmap(reset)(prompt_P))
+  state = jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], (P, G, *x.shape[1:])), state)
+  state = _batch(task.reseed, 0, 0)(state, streams('noise'))
+  draws = _batch(lambda k: jax.random.uniform(k, (layout.max_turns, A)), 0)(streams('sample'))
+  draws_KAPG = jnp.moveaxis(draws, (0, 1), (2, 3))
+  prefix = policy.prefill(params, prompt_PL, valid_PL)
+  stops = jnp.asarray(task.stop_ids, jnp.int32)
+
+  def any_of(x):
+    x = jnp.any(x)
+    return x if axis_name is None else jax.lax.pmax(x.astype(jnp.int32), axis_name) > 0
+
+  def stopped(tokens):
+    return jnp.any(tokens[..., None] == stops[None, None], axis=-1)
+
+  def emit(hidden_PGD, uniforms_PG, on_PG):
+    tokens, logp = choices.draw(policy.logits(params, hidden_PGD), uniforms_PG, temperature, choose)
+    return jnp.where(on_PG, tokens, 0), jnp.where(on_PG, logp, 0.0)
+
+  def act(cache, hidden_PGD, alive_PG, uniforms_APG, base):
+    """One action of every row. The token sampled last is not read yet; it is returned as such."""
+    put = lambda buffer, x, i: jax.lax.dynamic_update_index_in_dim(buffer, x, i, 0)
+    token, logp = emit(hidden_PGD, uniforms_APG[0], alive_PG)
+    empty = lambda x: put(jnp.zeros((A, *x.shape), x.dtype), x, 0)
+    going = alive_PG & ~stopped(token)
+    loop = (jnp.int32(1), any_of(going), cache, token, alive_PG, going,
+            (empty(token), empty(logp), empty(alive_PG)))
+
+    def body(loop):
+      a, _, cache, token, on, going, (tokens, logps, valid) = loop
+      hidden, cache = policy.extend(params, prefix, cache, token[..., None], on[..., None],
+                                    base + a - 1)
+      uniforms = jax.lax.dynamic_index_in_dim(uniforms_APG, a, 0, keepdims=False)
+      token, logp = emit(hidden[:, :, 0], uniforms, going)
+      record = (put(tokens, token, a), put(logps, logp, a), put(valid, going, a))
+      on, going = going, going & ~stopped(token)
+      return a + 1, any_of(going), cache, token, on, going, record
+
+    end = 0
+    for i, size in enumerate(_pieces(layout)):
+      end += size
+      if i:
+        cache = policy.start(params, prefix, G, size, loop[2])
+        loop = (*loop[:2], cache, *loop[3:])
+      # Slot A - 1 is never read here, so the last piece ends one token earlier.
+      limit = min(end + 1, A)
+      loop = jax.lax.while_loop(lambda loop, limit=limit: (loop[0] < limit) & loop[1], body, loop)
+    _, _, cache, token, on, _, record = loop
+    return cache, token, on, record
+
+  def turn(loop, segment):
+    slot, episode, cache, hidden_PGD, records = loop
+    index = compaction.global_turn(segment, slot, layout)
+    base = slot * layout.turn
+    state_id_PG = _batch(task.state_id, 0)(episode.state)
+    uniforms_APG = jax.lax.dynamic_index_in_dim(draws_KAPG, index, 0, keepdims=False)
+    cache, token, on, (tokens, logps, valid) = act(cache, hidden_PGD, episode.alive, uniforms_APG,
+                                                   base)
+    actions = lambda x: jnp.moveaxis(x, 0, -1)
+    out = _batch(task.step, 0, 0, 0, None)(episode.state, actions(tokens), actions(valid), knobs)
+    alive = episode.alive
+    terminated = out.terminated & alive
+    left = alive & ~terminated & ~out.truncated & (index + 1 < layout.max_turns)
+    seen = jnp.moveaxis(out.valid, -1, 0) & alive[None]
+    observed = jnp.where(seen, jnp.moveaxis(out.observation, -1, 0), 0)
+    last = valid & ~jnp.concatenate([valid[1:], jnp.zeros_like(valid[:1])])
+    fill = lambda x, rest: jnp.pad(x, ((0, O), (0, 0), (0, 0)), constant_values=rest)
+    record = dict(
+        tokens=jnp.concatenate([tokens, observed]), valid=jnp.concatenate([valid, seen]),
+        mask=fill(valid, False), logp=fill(logps, 0.0),
+        rewards=fill(jnp.where(last, out.reward[None], 0.0), 0.0),
+        turn=fill(jnp.where(valid, index, -1), -1),
+        state_id=fill(jnp.where(valid, state_id_PG[None], jnp.uint32(0)), 0))
+    put = lambda buffer, x: jax.lax.dynamic_update_index_in_dim(buffer, x, slot, 0)
+    records = jax.tree.map(put, records, record)
+    episode = _Episode(
+        state=_where(alive, out.state, episode.state), alive=left,
+        success=jnp.where(alive, out.success, episode.success),
+        terminated=episode.terminated | terminated, go=any_of(left))
+
+    def read(cache, hidden):
+      block = jnp.moveaxis(jnp.concatenate([token[None], observed]), 0, -1)
+      real = jnp.moveaxis(jnp.concatenate([on[None], seen]), 0, -1)
+      new, cache = policy.extend(params, prefix, cache, block, real, base + A - 1)
+      return cache, new[:, :, -1].astype(hidden.dtype)
+
+    if layout.slots > 1:  # nothing is sampled behind the last turn of a window
+      again = episode.go & (slot + 1 < layout.slots)
+      cache, hidden_PGD = jax.lax.cond(again, read, lambda *x: x, cache, hidden_PGD)
+    return slot + 1, episode, cache, hidden_PGD, records
+
+  def run_window(episode, segment, tokens_PGC, valid_PGC):
+    """Plays one window. The first turns are copies, but in window 0."""
+    copied = tokens_PGC.shape[-1]
+    first = jnp.where(segment > 0, layout.carry, 0) if copied else jnp.int32(0)
+    shape = (layout.slots, layout.turn, P, G)
+    records = dict(
+        tokens=jnp.zeros(shape, jnp.int32), valid=jnp.zeros(shape, bool),
+        mask=jnp.zeros(shape, bool), logp=jnp.zeros(shape), rewards=jnp.zeros(shape),
+        turn=jnp.full(shape, -1), state_id=jnp.zeros(shape, jnp.uint32))
+    hidden = jnp.broadcast_to(prefix.last[:, None], (P, G, prefix.last.shape[-1]))
+    blocks = plan(layout)
+    room = blocks[0][2] if layout.slots > 1 else _pieces(layout)[0]
+    cache = policy.start(params, prefix, G, room)
+    used = episode.alive
+    if copied:
+      lead = lambda x: jnp.moveaxis(x.reshape(P, G, layout.carry, layout.turn), (2, 3), (0, 1))
+      for name, x in (('tokens', tokens_PGC), ('valid', valid_PGC)):
+        records[name] = records[name].at[:layout.carry].set(lead(x))
+
+      def read(cache, hidden):
+        new, cache = policy.extend(params, prefix, cache, tokens_PGC, valid_PGC, jnp.int32(0))
+        return cache, new[:, :, -1].astype(hidden.dtype)
+
+      cache, hidden = jax.lax.cond(episode.go & (segment > 0), read, lambda *x: x, cache, hidden)
+    loop = (first, episode, cache, hidden, records)
+    if layout.slots == 1:
+      loop, blocks = turn(loop, segment), ()
+    for i, (_, high, size) in enumerate(blocks):
+      if i:
+        cache = policy.start(params, prefix, G, size, loop[2])
+        loop = (*loop[:2], cache, *loop[3:])
+      loop = jax.lax.while_loop(lambda loop, high=high: (loop[0] < high) & loop[1].go,
+                                lambda loop: turn(loop, segment), loop)
+    _, episode, _, _, records = loop
+    records = {name: jnp.moveaxis(x, (2, 3), (0, 1)).reshape(P, G, -1)
+               for name, x in records.items()}
+    next_ = compaction.carried(records['tokens'], records['valid'], episode.alive, layout)
+    tokens, valid = compaction.window(prompt_PL, valid_PL, records.pop('tokens'),
+                                      records.pop('valid'), used)
+    front = lambda x, rest: jnp.pad(x, ((0, 0), (0, 0), (layout.prompt, 0)), constant_values=rest)
+    records = {name: front(x, -1 if name == 'turn' else 0) for name, x in records.items()}
+    return episode, next_, records | dict(tokens=tokens, valid=valid)
+
+  no = jnp.zeros((P, G), bool)
+  episode = _Episode(state=state, alive=~no, success=jnp.zeros((P, G)), terminated=no,
+                     go=any_of(~no))
+  if layout.segments == 1:
+    nothing = jnp.zeros((P, G, 0), jnp.int32), jnp.zeros((P, G, 0), bool)
+    episode, _, fields = run_window(episode, jnp.int32(0), *nothing)
+    fields = {name: x[:, :, None] for name, x in fields.items()}
+  else:
+    def body(carry, segment):
+      episode, copy = carry
+      episode, copy, fields = run_window(episode, segment, *copy)
+      return (episode, copy), fields
+
+    width = layout.carry * layout.turn
+    copy = jnp.zeros((P, G, width), jnp.int32), jnp.zeros((P, G, width), bool)
+    (episode, _), fields = jax.lax.scan(body, (episode, copy), jnp.arange(layout.segments))
+    fields = {name: jnp.moveaxis(x, 0, 2) for name, x in fields.items()}
+  return types.Rollout(
+      **fields, success=episode.success, terminated=episode.terminated,
+      truncated=~episode.terminated,
+      version=jnp.full((P, G), version, jnp.int32),
+      prompt_id=jnp.broadcast_to(prompt_P[:, None], (P, G)),
+      sample_id=jnp.broadcast_to(sample_G[None], (P, G)))
