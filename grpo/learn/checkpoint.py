@@ -22,7 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from orbax.checkpoint import v1 as ocp
 
-from grpo.learn import distributed, manifests
+from grpo.learn import distributed
+from grpo.learn import manifests
 
 __all__ = ['Checkpointer']
 

@@ -1,0 +1,182 @@
+"""Every field of an experiment, with its meaning, unit and constraint.
+
+A variant is a file beside this one that changes slots and nothing else. The argument of a config is
+`SIZE` or `SIZE,TASK`:
+
+  python -m scripts.train --config=configs/grpo.py:small --workdir=runs/grpo
+  python -m scripts.train --config=configs/sao.py:smoke,arithmetic --workdir=runs/sao
+
+Sizes: smoke (seconds), small (minutes on two cores), full (an accelerator).
+Tasks: arithmetic, programs, horizon (the default).
+
+A slot is the name of a function and that function's keyword arguments; `name` must be in the
+`__all__` of the module that the slot belongs to. Labelled slots (shape, filter, auxiliary) are
+applied in the alphabetical order of their labels.
+"""
+
+import ml_collections
+
+SIZES = ('smoke', 'small', 'full')
+TASKS = ('arithmetic', 'programs', 'horizon')
+
+
+def _task(name: str) -> ml_collections.ConfigDict:
+  """Static sizes and knobs of one task; every knob is 0 (or neutral) in the easy case."""
+  t = ml_collections.ConfigDict(dict(name=name))
+  if name == 'arithmetic':
+    t.terms = 2                            # numbers that are added; at least 2
+    t.digits = 1                           # digits of each, 1 to 8
+    t.max_terms = t.get_ref('terms')       # room in the prompt, in terms
+    t.max_digits = t.get_ref('digits')     # room in the prompt, in digits a term
+  elif name == 'programs':
+    t.ops = 1                              # operators of the hidden function, 1 to max_ops
+    t.max_ops = t.get_ref('ops')           # room for the answer, in operators
+    t.partial = 0.0                        # weight of the share of tests passed in the reward, 0 to 1
+    t.examples = 4                         # input and output pairs in the prompt
+    t.tests = 12                           # hidden tests
+  else:
+    t.horizon = 8                          # T, turns of an episode
+    t.max_turns = t.get_ref('horizon')     # room, in turns; at least horizon
+    t.actions = 4                          # n, choices of each turn
+    t.decisive = 2                         # K, turns on which success depends, spread evenly
+    t.visibility = 0.0                     # share of failures that the next observation shows
+    t.undo = 0.0                           # probability that the right action repairs a failure
+    t.drift = 0.0                          # probability a turn that the right answers change
+    t.delay = 0                            # routine turns between the last decisive block and the end
+    t.unmarked = 0.0                       # 1: decisive turns look like the others
+  return t
+
+
+def slot(name: str, **kwargs) -> ml_collections.ConfigDict:
+  """The choice of a function and its keyword arguments."""
+  return ml_collections.ConfigDict(dict(name=name, **kwargs))
+
+
+def parse(spec: str) -> tuple[str, str]:
+  """Splits 'SIZE' or 'SIZE,TASK'.
+
+  Raises:
+    ValueError: unknown size or task; names the allowed values.
+  """
+  size, _, task = spec.partition(',')
+  size, task = size or 'small', task or 'horizon'
+  if size not in SIZES:
+    raise ValueError(f'config size {size!r}: allowed are {", ".join(SIZES)}')
+  if task not in TASKS:
+    raise ValueError(f'config task {task!r}: allowed are {", ".join(TASKS)}')
+  return size, task
+
+
+def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
+  """All fields, set to plain GRPO."""
+  size, task = parse(spec)
+  by = lambda smoke, small, full: dict(smoke=smoke, small=small, full=full)[size]
+
+  c = ml_collections.ConfigDict()
+  c.size = size                     # smoke, small or full: what the fields below were chosen for
+  c.seed = 0                        # root of every random stream
+  c.steps = by(4, 160, 2000)      # optimiser rounds: sample, score, credit, update
+  c.log_every = by(2, 20, 50)     # steps between log points; divides `steps`
+
+  c.task = _task(task)
+  c.window = ml_collections.ConfigDict()
+  c.window.turns = 16               # new turns of one context window; an episode of more is cut
+  c.window.carry = 1                # turns copied into the next window; used from two windows on
+
+  c.sample = ml_collections.ConfigDict()
+  c.sample.prompts = by(8, 16, 128)   # P, prompts a step; divisible by minibatches * micro
+  c.sample.group = by(4, 8, 16)       # G, samples of a prompt
+  c.sample.temperature = 1.0            # > 0; enters the log-probs of sampler and trainer alike
+  c.sample.lag = 0                      # steps a rollout waits before it is trained on
+
+  c.model = slot(
+      'transformer',
+      layers=2,
+      hidden=by(32, 64, 512),
+      heads=by(2, 4, 8),
+      kv_heads=by(1, 2, 4),       # divides heads
+      head_dim=by(16, 16, 64),
+      mlp=by(64, 128, 2048),
+      tied=True,                    # one matrix embeds tokens and scores them
+      qk_norm=True,                 # RMSNorm on queries and keys, per head
+      theta=10_000.0,               # base of the rotary angles
+      dtype='float32')              # compute type: float32 or bfloat16; statistics stay float32
+
+  c.clone = ml_collections.ConfigDict()
+  c.clone.pass_rate = by(0.2, 0.3, 0.3)   # warm start: imitate the expert until this success
+  c.clone.steps = by(20, 400, 2000)       # limit of cloning steps; 0 starts from random weights
+  c.clone.every = by(10, 10, 50)          # cloning steps between two checks of the pass rate
+  c.clone.prompts = by(16, 64, 256)       # expert episodes a cloning step
+  c.clone.noise = 0.3                       # share of turns the expert is replaced by chance
+  c.clone.learning_rate = 1e-3
+
+  m = c.method = ml_collections.ConfigDict()
+  m.shape = ml_collections.ConfigDict()     # labelled slots of objective/rewards.py
+  m.filter = ml_collections.ConfigDict()    # labelled slots of objective/filters.py
+  m.chunk = slot('whole')                   # objective/chunks.py
+  m.returns = slot('outcome')               # objective/returns.py
+  m.advantages = slot('group_zscore')       # objective/advantages.py
+  m.old = 'sampler'                         # anchor of ratios: sampler, or recomputed each step
+  m.ratio = slot('token')                   # objective/ratios.py
+  m.surrogate = slot('ppo_clip', low=0.2, high=0.2)   # objective/surrogates.py
+  m.kl = slot('none')                       # objective/kl.py, in the loss
+  m.kl_coef = 0.0                           # weight of that term; needs a kl other than none
+  m.entropy_coef = 0.0                      # weight of an entropy bonus
+  m.aggregate = slot('sequence')            # objective/aggregate.py
+  m.auxiliary = ml_collections.ConfigDict()  # labelled slots of objective/auxiliary.py
+  m.reference_every = 0                     # steps between resets of the reference; 0 keeps it
+  m.critic = slot('none')                   # none, or value: see `value_critic`
+
+  u = c.update = ml_collections.ConfigDict()
+  u.epochs = 1                      # passes over a batch
+  u.minibatches = by(2, 4, 4)     # optimiser updates a pass; prompts are split, never a group
+  u.micro = 1                       # parts of one update, to save memory; changes no result
+  u.learning_rate = by(1e-3, 5e-4, 1e-5)
+  u.warmup = 0                      # updates in which the rate rises from 0
+  u.b1 = 0.9
+  u.b2 = 0.95
+  u.eps = 1e-8
+  u.weight_decay = 0.0
+  u.clip_norm = 1.0                 # norm that the whole gradient is cut to
+
+  c.evaluate = ml_collections.ConfigDict()
+  c.evaluate.prompts = by(32, 256, 512)   # held-out prompts at each log point
+  c.evaluate.group = 1                      # episodes of each
+
+  c.mesh = ml_collections.ConfigDict()
+  c.mesh.data = 1                   # devices over which prompts and parameters are split
+  c.mesh.model = 1                  # devices over which a layer is split
+
+  c.checkpoint = ml_collections.ConfigDict()
+  c.checkpoint.every = by(2, 40, 100)     # steps between checkpoints; a multiple of log_every
+  c.checkpoint.keep = 2                     # complete checkpoints that are kept
+  return c
+
+
+def pick(c: ml_collections.ConfigDict, **by_size):
+  """The value of a field for the size that a config was made for."""
+  return by_size[c.size]
+
+
+def single_rollout(c: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+  """One sample of each prompt, with as many rollouts a step as before."""
+  c.sample.prompts, c.sample.group = c.sample.prompts * c.sample.group, 1
+  return c
+
+
+def value_critic(**changes) -> ml_collections.ConfigDict:
+  """The slot of a learned critic; every field can be given to any method."""
+  critic = dict(
+      name='value',
+      lam=1.0,               # lambda of the critic's own targets
+      discount=1.0,          # gamma of the critic's targets, per trained token
+      updates=1,             # K, critic passes over a batch for each policy step
+      warmup=0,              # steps in which only the critic learns
+      learning_rate=1e-3,
+      freeze='',             # parameters whose path contains this word are not trained
+      clip=0.0,              # range of the clipped value loss; 0 is plain squared error
+      start='policy')        # trunk at step 0: policy (its weights) or fresh
+  unknown = sorted(set(changes) - set(critic))
+  if unknown:
+    raise ValueError(f'unknown critic fields {unknown}: allowed are {sorted(critic)}')
+  return ml_collections.ConfigDict(critic | changes)

@@ -1,0 +1,271 @@
+"""From a config to the parts of a run: the only reader of a ConfigDict.
+
+Scalars of a config may be replaced by traced values (`overrides`), which is how one compiled program
+serves a grid of learning rates, clip ranges or task knobs.
+"""
+
+import dataclasses
+import difflib
+import functools
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import ml_collections
+import optax
+
+from grpo import tasks
+from grpo import types
+from grpo.models import base as models
+from grpo.models import tabular
+from grpo.models import transformer
+from grpo.objective import advantages
+from grpo.objective import aggregate
+from grpo.objective import auxiliary
+from grpo.objective import chunks
+from grpo.objective import critic as critics
+from grpo.objective import filters
+from grpo.objective import kl
+from grpo.objective import method as methods
+from grpo.objective import ratios
+from grpo.objective import returns
+from grpo.objective import rewards
+from grpo.objective import surrogates
+from grpo.tasks import base as task_base
+
+__all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'nearest', 'ACTOR_FIELDS']
+
+# Sections of a config that decide what an actor is and how it is cloned and evaluated. Arms that
+# agree on them share those compiled programs and the warm start.
+ACTOR_FIELDS = ('task', 'window', 'model', 'clone', 'evaluate')
+
+
+@dataclasses.dataclass(frozen=True)
+class Actor:
+  """A policy in its task. Nothing here depends on the method."""
+  task: task_base.Task
+  layout: types.Layout
+  knobs: dict[str, Any]
+  policy: models.Policy
+  clone_optimiser: optax.GradientTransformation
+  config: Mapping[str, Any]   # the same numbers, as nested dicts
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+  """What a training step is made of. Plain functions and numbers; some numbers may be traced."""
+  task: task_base.Task
+  layout: types.Layout
+  knobs: dict[str, Any]
+  policy: models.Policy
+  critic: models.Critic | None
+  method: methods.Method
+  optimiser: optax.GradientTransformation
+  critic_optimiser: optax.GradientTransformation | None
+  config: Mapping[str, Any]   # the same numbers, as nested dicts
+
+
+def plain(config, overrides: Mapping[str, Any] | None = None) -> dict:
+  """Nested dicts of a config, with values replaced at dotted paths.
+
+  Raises:
+    ValueError: a path that the config does not have; names the nearest one.
+  """
+  tree = config.to_dict() if isinstance(config, ml_collections.ConfigDict) else _copy(config)
+  for path, value in (overrides or {}).items():
+    node, *rest = tree, *path.split('.')
+    for part in rest[:-1]:
+      node = node.get(part) if isinstance(node, dict) else None
+    if not isinstance(node, dict) or rest[-1] not in node:
+      raise ValueError(f'config has no field {path!r}{nearest(path, _paths(tree))}')
+    node[rest[-1]] = value
+  return tree
+
+
+def nearest(name: str, names) -> str:
+  """'; nearest: ...' for a misspelt name, or the list of all names."""
+  names = sorted(names)
+  close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+  if close:
+    return f'; nearest: {", ".join(close)}'
+  return f'; allowed: {", ".join(names)}' if len(names) <= 40 else ''
+
+
+def parts(config, overrides: Mapping[str, Any] | None = None) -> Parts:
+  """All parts of a run.
+
+  Args:
+    config: a config, or the nested dicts that `plain` makes of one.
+    overrides: values at dotted paths, may be traced.
+
+  Raises:
+    ValueError: unknown names, wrong arguments, or a combination that cannot work.
+  """
+  c = plain(config, overrides)
+  task, layout, knobs, policy, critic = _world(c, c['method']['critic'])
+  return Parts(
+      task=task, layout=layout, knobs=knobs, policy=policy, critic=critic,
+      method=_method(c['method'], layout),
+      optimiser=_optimiser(c['update'], c['update']['learning_rate']),
+      critic_optimiser=critic and _optimiser(
+          c['update'], c['method']['critic']['learning_rate']),
+      config=c)
+
+
+def actor(config, overrides: Mapping[str, Any] | None = None) -> Actor:
+  """The part of a run that arms share: reads `ACTOR_FIELDS` and the sampling temperature."""
+  c = plain(config, overrides)
+  task, layout, knobs, policy, _ = _world(c, dict(name='none'))
+  optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(c['clone']['learning_rate']))
+  return Actor(task=task, layout=layout, knobs=knobs, policy=policy, clone_optimiser=optimiser,
+               config=c)
+
+
+def _world(c, critic_spec):
+  task, knobs = _task(c['task'])
+  layout = _layout(task, c['window'])
+  policy, critic = _models(c['model'], critic_spec, task, layout)
+  return task, layout, knobs, policy, critic
+
+
+def _copy(tree):
+  return {k: _copy(v) for k, v in tree.items()} if isinstance(tree, Mapping) else tree
+
+
+def _paths(tree, prefix=''):
+  for key, value in tree.items():
+    yield from _paths(value, f'{prefix}{key}.') if isinstance(value, dict) else [prefix + key]
+
+
+def _pick(module, name: str, where: str):
+  if name not in module.__all__:
+    raise ValueError(f'{where}: unknown name {name!r}{nearest(name, module.__all__)}')
+  return getattr(module, name)
+
+
+def _slot(module, spec: Mapping[str, Any], where: str, derived: Mapping[str, Any] | None = None):
+  """The function named by a slot, with its keyword arguments bound.
+
+  `derived` holds arguments that follow from other parts; a function takes those that it names.
+  """
+  function = _pick(module, spec['name'], f'{where}.name')
+  given = {k: v for k, v in spec.items() if k != 'name'}
+  allowed = {k: p for k, p in inspect.signature(function).parameters.items()
+             if p.kind is inspect.Parameter.KEYWORD_ONLY}
+  for key in given:
+    if key not in allowed:
+      raise ValueError(f'{where}: {spec["name"]} takes no {key!r}{nearest(key, allowed)}')
+  bound = {k: v for k, v in (derived or {}).items() if k in allowed} | given
+  missing = [k for k, p in allowed.items() if p.default is p.empty and k not in bound]
+  if missing:
+    raise ValueError(f'{where}: {spec["name"]} needs {", ".join(missing)}')
+  return functools.partial(function, **bound)
+
+
+def _slots(module, labelled: Mapping[str, Any], where: str):
+  return tuple(_slot(module, labelled[label], f'{where}.{label}') for label in sorted(labelled))
+
+
+def _task(spec):
+  """A task and the values of its knobs."""
+  name = spec['name']
+  if name not in tasks.__all__:
+    raise ValueError(f'task.name: unknown name {name!r}{nearest(name, tasks.__all__)}')
+  make = importlib.import_module(f'grpo.tasks.{name}').make
+  static = inspect.signature(make).parameters
+  task = make(**{k: v for k, v in spec.items() if k in static})
+  for key in spec:
+    if key != 'name' and key not in static and key not in task.knobs:
+      raise ValueError(f'task: {name} has no field {key!r}'
+                       f'{nearest(key, [*static, *task.knobs])}')
+  return task, {k: spec.get(k, v) for k, v in task.knobs.items()}
+
+
+def _layout(task, window):
+  """Windows of a task: one, if its longest episode fits, else as many as it takes."""
+  if window['turns'] < 1:
+    raise ValueError(f'window.turns: must be at least 1, got {window["turns"]}')
+  sizes = dict(prompt=task.prompt_len, action=task.action_len, observation=task.observation_len)
+  if task.max_turns <= window['turns']:
+    return types.Layout(turns=task.max_turns, **sizes)
+  carry = window['carry']
+  if not 1 <= carry <= window['turns']:
+    raise ValueError(f'window.carry: must be in 1..window.turns ({window["turns"]}) when an episode '
+                     f'of {task.max_turns} turns takes several windows, got {carry}')
+  segments = -(-(task.max_turns - carry) // window['turns'])
+  return types.Layout(turns=window['turns'], segments=segments, carry=carry, **sizes)
+
+
+def _models(spec, critic_spec, task, layout):
+  """Policy and critic; the critic is None where the method has none."""
+  kinds = dict(transformer=transformer, tabular=tabular)
+  name = spec['name']
+  if name not in kinds:
+    raise ValueError(f'model.name: unknown name {name!r}{nearest(name, kinds)}')
+  fields = {f.name for f in dataclasses.fields(kinds[name].Shape)}
+  given = {k: v for k, v in spec.items() if k != 'name'}
+  for key in given:
+    if key not in fields:
+      raise ValueError(f'model: {name} has no field {key!r}{nearest(key, fields)}')
+  derived = dict(vocab=len(task.vocab), length=layout.length)
+  shape = kinds[name].Shape(**{k: v for k, v in derived.items() if k in fields} | given)
+  critic = kinds[name].critic(shape) if critic_spec['name'] != 'none' else None
+  return kinds[name].policy(shape), critic
+
+
+def _method(spec, layout):
+  """The composition of slots."""
+  counts = dict(count=None, turns=layout.max_turns, segments=layout.segments,
+                tokens=layout.stream)
+  chunk_counts = dict(turn=layout.max_turns, segment=layout.segments)
+  chunk = dict(spec['chunk'])
+  if chunk['name'] in chunk_counts:
+    counts['count'] = chunk_counts[chunk['name']]
+  elif chunk['name'] == 'fixed':
+    counts['count'] = -(-layout.max_trained // chunk['length'])
+  derived = {k: v for k, v in counts.items() if v is not None}
+  for slot in ('kl', 'chunk', 'returns', 'advantages', 'ratio', 'surrogate', 'aggregate'):
+    if not isinstance(spec[slot], Mapping) or 'name' not in spec[slot]:
+      raise ValueError(f'method.{slot}: a slot is dict(name=..., arguments)')
+  return methods.Method(
+      shape=_slots(rewards, spec['shape'], 'method.shape'),
+      filter=_slots(filters, spec['filter'], 'method.filter'),
+      chunk=_slot(chunks, chunk, 'method.chunk', derived),
+      returns=_slot(returns, spec['returns'], 'method.returns'),
+      advantages=_slot(advantages, spec['advantages'], 'method.advantages'),
+      old=spec['old'],
+      ratio=_slot(ratios, spec['ratio'], 'method.ratio', derived),
+      surrogate=_slot(surrogates, spec['surrogate'], 'method.surrogate'),
+      kl=_slot(kl, spec['kl'], 'method.kl'),
+      kl_coef=spec['kl_coef'],
+      entropy_coef=spec['entropy_coef'],
+      aggregate=_slot(aggregate, spec['aggregate'], 'method.aggregate',
+                      dict(length=layout.max_trained)),
+      auxiliary=_slots(auxiliary, spec['auxiliary'], 'method.auxiliary'),
+      critic=_critic_spec(spec['critic']))
+
+
+def _critic_spec(spec):
+  if spec['name'] == 'none':
+    return None
+  if spec['name'] != 'value':
+    raise ValueError(f'method.critic.name: allowed are none, value; got {spec["name"]!r}')
+  return critics.CriticSpec(**{k: v for k, v in spec.items() if k != 'name'})
+
+
+def _optimiser(update, learning_rate):
+  """AdamW after clipping the whole gradient; the rate rises over `warmup` updates."""
+  warmup = update['warmup']
+  ramp = lambda count: learning_rate * _ramp(count, warmup)
+  return optax.chain(
+      optax.clip_by_global_norm(update['clip_norm']),
+      optax.scale_by_adam(b1=update['b1'], b2=update['b2'], eps=update['eps']),
+      optax.add_decayed_weights(update['weight_decay']),
+      optax.scale_by_learning_rate(ramp))
+
+
+def _ramp(count, warmup):
+  if isinstance(warmup, int) and warmup == 0:
+    return 1.0
+  return ((count + 1) / warmup).clip(0.0, 1.0)

@@ -1,0 +1,127 @@
+"""Refuses a config that cannot work, before anything is computed: one line, what and where.
+
+Reads the nested dicts that `build.plain` makes. Every rule is a line of `rules`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import jax
+
+__all__ = ['check', 'rules']
+
+# Baselines that compare a sample with the others of its group.
+GROUP = ('group_zscore', 'group_center', 'leave_one_out', 'group_mean_batch_std')
+CRITIC_RETURNS = ('lambda_return', 'adaptive_lambda_return')
+CRITIC_ADVANTAGES = ('critic', 'critic_whiten')
+
+
+def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
+          seeds: int = 1) -> None:
+  """Raises a ValueError with the first rule that is broken.
+
+  Args:
+    c: nested dicts of a config.
+    settings: dotted path -> values along the seed axis, see learn/loop.py.
+    seeds: length of that axis.
+  """
+  for path, values in (settings or {}).items():
+    if len(values) != seeds:
+      raise ValueError(f'settings {path}: {len(values)} values for {seeds} seeds')
+  for broken, message in rules(c):
+    if broken:
+      raise ValueError(message)
+
+
+def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
+  """Pairs of (broken, what to tell the user)."""
+  m, s, u, k = c['method'], c['sample'], c['update'], c['checkpoint']
+  for path, value, low in (
+      ('steps', c['steps'], 1), ('log_every', c['log_every'], 1),
+      ('sample.prompts', s['prompts'], 1), ('sample.group', s['group'], 1),
+      ('sample.lag', s['lag'], 0), ('update.epochs', u['epochs'], 1),
+      ('update.minibatches', u['minibatches'], 1), ('update.micro', u['micro'], 1),
+      ('update.warmup', u['warmup'], 0), ('mesh.data', c['mesh']['data'], 1),
+      ('mesh.model', c['mesh']['model'], 1), ('checkpoint.every', k['every'], 1),
+      ('checkpoint.keep', k['keep'], 1), ('evaluate.prompts', c['evaluate']['prompts'], 1),
+      ('evaluate.group', c['evaluate']['group'], 1), ('clone.steps', c['clone']['steps'], 0),
+      ('clone.every', c['clone']['every'], 1), ('clone.prompts', c['clone']['prompts'], 1),
+      ('window.turns', c['window']['turns'], 1), ('method.reference_every', m['reference_every'], 0),
+  ):
+    yield value < low, f'{path}: must be at least {low}, got {value}'
+  yield c['steps'] % c['log_every'] != 0, (
+      f'log_every={c["log_every"]} must divide steps={c["steps"]}')
+  yield k['every'] % c['log_every'] != 0, (
+      f'checkpoint.every={k["every"]} must be a multiple of log_every={c["log_every"]}')
+  parts = u['minibatches'] * u['micro']
+  yield s['prompts'] % (parts * c['mesh']['data']) != 0, (
+      f'sample.prompts={s["prompts"]} must be divisible by update.minibatches={u["minibatches"]} x '
+      f'update.micro={u["micro"]} x mesh.data={c["mesh"]["data"]}: groups are never split')
+  devices = c['mesh']['data'] * c['mesh']['model']
+  yield devices > jax.device_count(), (
+      f'mesh.data x mesh.model = {devices} devices, this machine has {jax.device_count()}')
+  for path, value in (('sample.temperature', s['temperature']),
+                      ('update.learning_rate', u['learning_rate']),
+                      ('update.clip_norm', u['clip_norm']),
+                      ('clone.learning_rate', c['clone']['learning_rate'])):
+    yield _number(value) and not value > 0, f'{path}: must be above 0, got {value}'
+  for path, value in (('update.b1', u['b1']), ('update.b2', u['b2'])):
+    yield _number(value) and not 0 <= value < 1, f'{path}: must be in [0, 1), got {value}'
+  for path, value in (('clone.pass_rate', c['clone']['pass_rate']),
+                      ('clone.noise', c['clone']['noise'])):
+    yield _number(value) and not 0 <= value <= 1, f'{path}: must be in [0, 1], got {value}'
+  yield from _method(m, s, u)
+  yield from _task(c['task'])
+
+
+def _method(m, s, u):
+  advantages, returns, critic = m['advantages']['name'], m['returns']['name'], m['critic']
+  yield advantages in GROUP and s['group'] == 1, (
+      f'method.advantages={advantages} compares a sample with its group, and sample.group=1 leaves '
+      'nothing to compare with: raise sample.group, or use raw, batch_zscore or critic')
+  has_critic = critic['name'] != 'none'
+  needs = [f'method.{slot}={name}' for slot, name, names in (
+      ('returns', returns, CRITIC_RETURNS), ('advantages', advantages, CRITIC_ADVANTAGES))
+           if name in names]
+  if m['returns'].get('bootstrap') == 'critic':
+    needs.append('method.returns.bootstrap=critic')
+  yield bool(needs) and not has_critic, (
+      f'{", ".join(needs)}: needs a critic, and method.critic.name is none')
+  yield not needs and has_critic, (
+      'method.critic: no slot reads the critic; use returns or advantages that do, or name=none')
+  yield m['old'] not in ('sampler', 'recomputed'), (
+      f'method.old: allowed are sampler, recomputed; got {m["old"]!r}')
+  corrected = m['surrogate']['name'] != 'reinforce'
+  yield not corrected and s['lag'] > 0, (
+      f'sample.lag={s["lag"]} trains on stale rollouts, and method.surrogate=reinforce does not '
+      'correct for it: use a surrogate with a ratio, or lag 0')
+  yield not corrected and u['minibatches'] * u['epochs'] > 1, (
+      'method.surrogate=reinforce has no ratio: update.minibatches and update.epochs must be 1')
+  yield s['lag'] > 0 and m['old'] == 'recomputed', (
+      'method.old=recomputed hides staleness: with sample.lag above 0 the anchor must be the sampler')
+  uses_kl = m['kl']['name'] != 'none'
+  yield _number(m['kl_coef']) and uses_kl and m['kl_coef'] == 0, (
+      f'method.kl={m["kl"]["name"]} has no weight: set method.kl_coef, or kl to none')
+  yield _number(m['kl_coef']) and not uses_kl and m['kl_coef'] != 0, (
+      'method.kl_coef weighs nothing: method.kl is none')
+  refers = uses_kl or any(x['name'] == 'kl_in_reward' for x in m['shape'].values())
+  yield m['reference_every'] > 0 and not refers, (
+      'method.reference_every resets a reference that no slot reads')
+  if has_critic:
+    yield critic['start'] not in ('policy', 'fresh'), (
+        f'method.critic.start: allowed are policy, fresh; got {critic["start"]!r}')
+    yield critic['updates'] < 1, (
+        f'method.critic.updates: must be at least 1, got {critic["updates"]}')
+    yield _number(critic['lam']) and not 0 <= critic['lam'] <= 1, (
+        f'method.critic.lam: must be in [0, 1], got {critic["lam"]}')
+
+
+def _task(t):
+  if 'decisive' in t and _number(t['decisive']) and _number(t['horizon']):
+    yield t['decisive'] > t['horizon'], (
+        f'task.decisive={t["decisive"]} steps do not fit in task.horizon={t["horizon"]} turns')
+
+
+def _number(value) -> bool:
+  """Traced values cannot be compared here; they are checked by their caller."""
+  return isinstance(value, (int, float))

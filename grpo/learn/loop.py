@@ -1,0 +1,269 @@
+"""Runs seeds to the end: compiles, logs, evaluates, saves, resumes.
+
+Between two log points everything is one jitted, donated program, mapped over seeds. The host
+dispatches the next stretch before it reads the numbers of the last one, and does nothing else than
+log and save.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grpo import build
+from grpo import check
+from grpo import keys
+from grpo.learn import checkpoint
+from grpo.learn import clone
+from grpo.learn import flops
+from grpo.learn import metrics as logs
+from grpo.learn import record
+from grpo.learn import sharding
+from grpo.learn import signals
+from grpo.learn import state as states
+from grpo.learn import step as steps
+from grpo.learn import update
+from grpo.rollout import sampler
+
+__all__ = ['run', 'Programs', 'Stopped', 'warm_start', 'digest']
+
+AXIS = 'seeds'
+
+
+def digest(tree) -> str:
+  """Twelve hex digits that stand for every value of nested dicts."""
+  text = json.dumps(tree, sort_keys=True)
+  return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class Programs:
+  """The compiled functions of one config, each traced once. Leading axis of all arrays: seeds.
+
+  Attributes:
+    initial: (keys, params or None, values) -> TrainState.
+    stretch: (state, values) -> (state, metrics) of `log_every` steps. The state is donated.
+  """
+
+  def __init__(self, config, names: tuple[str, ...] = (), mesh=None):
+    """Builds; nothing is compiled yet.
+
+    Args:
+      config: a config or its nested dicts.
+      names: dotted paths of scalars that differ between the runs of the seed axis.
+      mesh: devices to spread over, or None for one.
+    """
+    c = build.plain(config)
+    self.parts = build.parts(c)
+
+    def initial(key, params, values):
+      return steps.initial(build.parts(c, dict(zip(names, values))), key, params)
+
+    def stretch(state, values):
+      parts = build.parts(c, dict(zip(names, values)))
+      body = lambda state, _: steps.train(parts, state, AXIS)
+      state, metrics = jax.lax.scan(body, state, length=c['log_every'])
+      # The note is a copy: the state itself is donated to the next stretch.
+      note = dict(counters=state.counters, bad_step=state.bad_step)
+      return state, update.merge(metrics), note
+
+    self.initial = jax.jit(jax.vmap(initial, axis_name=AXIS))
+    self._mapped, self._mesh = jax.vmap(stretch, axis_name=AXIS), mesh
+    self.stretch = jax.jit(self._mapped, donate_argnums=0)
+
+  def place(self, state):
+    """Puts a state on the mesh, and pins the program to that placement."""
+    if self._mesh is None:
+      return state
+    places = sharding.state_shardings(state, self._mesh, seeds=True)
+    self.stretch = jax.jit(self._mapped, donate_argnums=0, out_shardings=(places, None, None))
+    return jax.device_put(state, places)
+
+
+@functools.lru_cache(maxsize=None)
+def _actor_programs(text: str, names: tuple[str, ...]):
+  """Programs that do not depend on the method, shared by all arms of a process."""
+  c = json.loads(text)
+
+  def evaluate(params, key, step, values):
+    actor = build.actor(c, dict(zip(names, values)))
+    knobs = actor.knobs | ({'heldout': 1} if 'heldout' in actor.knobs else {})
+    sampled = sampler.sample(
+        actor.policy, params, actor.task, actor.layout, knobs, keys.stream(key, 'heldout'),
+        step=step, prompts=c['evaluate']['prompts'], samples=c['evaluate']['group'],
+        temperature=c['sample']['temperature'], version=step, axis_name=AXIS)
+    return jnp.mean(sampled.success), jnp.mean(jnp.sum(sampled.rewards, axis=(2, 3)))
+
+  def initial(key, values):
+    return clone.initial(build.actor(c, dict(zip(names, values))), key)
+
+  def imitate(carry, key, step, done, values):
+    actor = build.actor(c, dict(zip(names, values)))
+    body = lambda carry, i: clone.train(actor, carry, key, step + i, done)
+    carry, losses = jax.lax.scan(body, carry, jnp.arange(c['clone']['every']))
+    return carry, losses[-1]
+
+  over = functools.partial(jax.vmap, axis_name=AXIS)
+  return (jax.jit(over(evaluate, in_axes=(0, 0, None, 0))), jax.jit(over(initial)),
+          jax.jit(over(imitate, in_axes=(0, 0, None, 0, 0)), donate_argnums=0))
+
+
+def _shared(config, names):
+  c = build.plain(config)
+  subset = {field: c[field] for field in build.ACTOR_FIELDS}
+  subset['sample'] = dict(temperature=c['sample']['temperature'])
+  used = tuple(n for n in names if n.split('.')[0] in subset)
+  return subset, used
+
+
+def warm_start(config, seeds, *, names=(), values=(), cache=None):
+  """Policies that imitate the expert up to the pass rate that the config states.
+
+  Args:
+    config: a config or its nested dicts.
+    seeds: list of integers.
+    names, values: see `run`.
+    cache: folder in which the result is kept, by a hash of all that decides it; or None.
+
+  Returns:
+    (params with a leading seed axis, dict: pass rate and cloning steps of each seed).
+    params is None where the config asks for no cloning.
+  """
+  subset, used = _shared(config, names)
+  if subset['clone']['steps'] == 0:
+    return None, {}
+  chosen = tuple(v for n, v in zip(names, values) if n in used)
+  evaluate, initial, imitate = _actor_programs(json.dumps(subset, sort_keys=True), used)
+  roots = jnp.stack([keys.root(s) for s in seeds])
+  store = None
+  if cache is not None:
+    plain_values = {n: np.asarray(v).tolist() for n, v in zip(used, chosen)}
+    name = digest(dict(subset=subset, seeds=list(seeds), values=plain_values, jax=jax.__version__))
+    store = checkpoint.Checkpointer(pathlib.Path(cache) / f'clone_{name}', keep=1)
+    shapes = jax.eval_shape(lambda r: initial(r, chosen)[0], roots)
+    found = store.restore_latest(shapes)
+    if found is not None:
+      store.close()
+      return found[1], found[2]
+  c = subset['clone']
+  carry = initial(roots, chosen)
+  done = np.zeros(len(seeds), bool)
+  rate, taken = np.zeros(len(seeds)), np.zeros(len(seeds), int)
+  for at in range(0, c['steps'], c['every']):
+    carry, _ = imitate(carry, roots, at, jnp.asarray(done), chosen)
+    score = np.asarray(evaluate(carry[0], roots, at, chosen)[0])
+    rate, taken = np.where(done, rate, score), np.where(done, taken, at + c['every'])
+    done = done | (score >= c['pass_rate'])
+    if done.all():
+      break
+  info = dict(clone_pass_rate=rate.tolist(), clone_steps=taken.tolist())
+  if store is not None:
+    store.save(1, carry[0], meta=info)
+    store.close()
+  return carry[0], info
+
+
+def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_progress=None):
+  """Trains all seeds of a config, in one program.
+
+  A folder that holds a checkpoint of the same config is continued; the result is the same, bit for
+  bit, as that of a run which was never stopped.
+
+  Args:
+    config: a config or its nested dicts.
+    seeds: list of integers; one run each.
+    settings: dotted path -> list of scalars, one for each seed; they replace fields of the config.
+    workdir: folder for metrics.jsonl, config.json and checkpoints; None keeps nothing.
+    cache: folder for warm starts; None recomputes them.
+    sinks: functions (resume step or None) -> further metric sink, see learn/sinks.py.
+    on_progress: called with (step, dict of numbers pooled over seeds).
+
+  Returns:
+    dict: 'steps' [n] of log points, 'success' and 'reward' [n, seeds] on held-out prompts,
+    'sampled' [n, seeds] success of the training rollouts, and per seed the counters of
+    learn/state.py, 'policy_flops' and 'critic_flops'.
+
+  Raises:
+    ValueError: the config cannot work, or the folder belongs to another config.
+    logs.NonFinite: a loss or gradient was not finite; the last good state is saved first.
+    Stopped: SIGTERM or SIGINT; the state is saved first.
+  """
+  c = build.plain(config)
+  settings = settings or {}
+  names = tuple(sorted(settings))
+  values = tuple(jnp.asarray(settings[n]) for n in names)
+  check.check(c, settings, len(seeds))
+  mesh = None
+  if c['mesh']['data'] * c['mesh']['model'] > 1:
+    mesh = sharding.make_mesh(c['mesh']['data'], c['mesh']['model'])
+  recorder = record.Recorder(c, seeds, settings, workdir, sinks)
+  programs = Programs(c, names, mesh)
+  subset, used = _shared(c, names)
+  evaluate = _actor_programs(json.dumps(subset, sort_keys=True), used)[0]
+  used_values = tuple(v for n, v in zip(names, values) if n in used)
+  roots = jnp.stack([keys.root(s) for s in seeds])
+
+  params, clone_info = warm_start(c, seeds, names=names, values=values, cache=cache)
+  state, history = recorder.restore(programs.place(programs.initial(roots, params, values)))
+  if not history:
+    success, reward = logs.fetch(evaluate(state.params, roots, 0, used_values))
+    history = [dict(step=0, success=success.tolist(), reward=reward.tolist(),
+                    sampled=success.tolist(), bad=[-1] * len(seeds), blame=None) | clone_info]
+  at, pending = history[-1]['step'], None
+  with signals.Stop() as stop:
+    while at < c['steps'] and not stop:
+      state, metrics, note = programs.stretch(state, values)
+      at += c['log_every']
+      scores = evaluate(state.params, roots, at, used_values)
+      if pending is not None:
+        history.append(recorder.write(*pending, on_progress))
+      pending = at, (metrics, scores, note)
+      if recorder.due(at) or at >= c['steps'] or stop:
+        history.append(recorder.write(*pending, on_progress))
+        pending = None
+        recorder.save(at, state, history)
+      if history[-1]['blame'] is not None:
+        recorder.save(at, state, history)
+        recorder.close()
+        _refuse(history[-1], seeds)
+    if pending is not None:
+      history.append(recorder.write(*pending, on_progress))
+      recorder.save(at, state, history)
+  recorder.close()
+  if at < c['steps']:
+    raise Stopped(at, stop.signum)
+  return _result(programs, c, history, state)
+
+
+class Stopped(RuntimeError):
+  """A signal asked the run to end, and it was saved first. `step`, `signum`."""
+
+  def __init__(self, step: int, signum: int):
+    super().__init__(f'stopped at step {step} and saved; the same command continues')
+    self.step, self.signum = step, signum
+
+
+def _refuse(point, seeds):
+  """Raises for the first seed whose loss or gradient was not finite."""
+  for seed, step, metric in zip(seeds, point['bad'], point['blame']):
+    if step >= 0:
+      raise logs.NonFinite(step, f'{metric} of seed {seed}')
+
+
+def _result(programs, c, history, state):
+  """What `run` returns, as NumPy arrays and lists."""
+  counters = logs.fetch(state.counters)
+  names = [f.name for f in dataclasses.fields(states.Counters)]
+  consumed = {name: [states.value(x) for x in getattr(counters, name)] for name in names}
+  costs = [flops.spent(programs.parts, {k: v[i] for k, v in consumed.items()}, c)
+           for i in range(len(history[0]['success']))]
+  return dict(
+      steps=[point['step'] for point in history],
+      **{k: np.asarray([point[k] for point in history]) for k in ('success', 'reward', 'sampled')},
+      **consumed,
+      policy_flops=[x[0] for x in costs], critic_flops=[x[1] for x in costs],
+      clone_pass_rate=history[0].get('clone_pass_rate'))

@@ -1,0 +1,155 @@
+"""What a run leaves on disk: config.json, metrics.jsonl and checkpoints, in one folder."""
+
+import json
+import os
+import pathlib
+import resource
+import time
+
+import jax
+import numpy as np
+
+from grpo.learn import checkpoint
+from grpo.learn import metrics
+from grpo.learn import sinks
+from grpo.learn import state as states
+
+__all__ = ['Recorder', 'write_json']
+
+
+def write_json(path: pathlib.Path, tree) -> None:
+  """Writes beside and renames, so that a kill leaves the old file or the new one."""
+  beside = path.with_name(path.name + '.new')
+  beside.write_text(json.dumps(tree, indent=1, sort_keys=True) + '\n', encoding='utf-8')
+  os.replace(beside, path)
+
+
+class Recorder:
+  """Writes log points and checkpoints of a run; without a folder, only keeps the numbers."""
+
+  def __init__(self, config, seeds, settings, workdir=None, more_sinks=()):
+    """Opens or continues a folder.
+
+    Args:
+      config: nested dicts.
+      seeds: list of integers.
+      settings: dotted path -> values along the seed axis.
+      workdir: folder, or None.
+      more_sinks: functions (resume step or None) -> sink.
+
+    Raises:
+      ValueError: the folder holds a run of another config.
+    """
+    self._seeds, self._more = list(seeds), more_sinks
+    self._root = None if workdir is None else pathlib.Path(workdir)
+    self._store, self._writer = None, None
+    self._clock = time.monotonic()
+    self._tokens = None
+    if self._root is None:
+      return
+    try:
+      self._root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+      raise ValueError(f'workdir {self._root} cannot be made: {error.strerror}') from error
+    identity = dict(config=config, seeds=self._seeds,
+                    settings={k: np.asarray(v).tolist() for k, v in settings.items()})
+    path = self._root / 'config.json'
+    if path.exists():
+      found = json.loads(path.read_text(encoding='utf-8'))
+      if found != json.loads(json.dumps(identity)):
+        field = _difference(found, json.loads(json.dumps(identity)))
+        raise ValueError(f'workdir {self._root} holds a run with another {field}: choose another '
+                         'folder, or remove this one')
+    else:
+      write_json(path, identity)
+    self._store = checkpoint.Checkpointer(
+        self._root / 'checkpoints', keep=config['checkpoint']['keep'],
+        every=config['checkpoint']['every'])
+
+  def restore(self, state):
+    """The newest complete state and its history, or the given state and an empty history."""
+    if self._root is None:
+      return state, []
+    shapes = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
+    found = self._store.restore_latest(shapes)
+    step, state, history = (None, state, []) if found is None else (
+        found[0], found[1], found[2]['history'])
+    opened = [sinks.JsonlSink(self._root / 'metrics.jsonl', resume=step)]
+    opened += [make(step) for make in self._more]
+    self._writer = metrics.Writer(opened)
+    return state, history
+
+  def due(self, step: int) -> bool:
+    """Whether a checkpoint is to be saved now."""
+    return self._store is not None and self._store.due(step)
+
+  def save(self, step: int, state, history: list[dict]) -> None:
+    """Saves in the background what is needed to continue from here."""
+    if self._store is not None:
+      self._writer.flush()
+      self._store.save(step, state, meta=dict(history=history))
+
+  def write(self, step: int, numbers, on_progress=None) -> dict:
+    """Fetches and writes one log point; the one place where the host waits for the device.
+
+    Args:
+      step: steps done.
+      numbers: (metrics, evaluation, note) on the device, all with a leading seed axis.
+      on_progress: called with (step, numbers pooled over seeds).
+
+    Returns:
+      The log point for the history: step, and lists over seeds.
+    """
+    fetched, evaluation, note = metrics.fetch(numbers)
+    each = metrics.per_seed(fetched)
+    for i, values in enumerate(each):
+      values |= {'success/heldout': float(evaluation[0][i]),
+                 'reward/heldout': float(evaluation[1][i])}
+    if self._writer is not None:
+      for seed, values in zip(self._seeds, each):
+        self._writer.write(step, values, seed=seed)
+    pooled = {name: float(np.mean([v[name] for v in each if name in v]))
+              for name in dict.fromkeys(n for v in each for n in v)}
+    if on_progress is not None:
+      on_progress(step, pooled | self._machine(note))
+    bad = [int(x) for x in note['bad_step']]
+    return dict(step=step, success=[v['success/heldout'] for v in each],
+                reward=[v['reward/heldout'] for v in each],
+                sampled=[v['success/sampled'] for v in each], bad=bad,
+                blame=[_blame(v) for v in each] if max(bad) >= 0 else None)
+
+  def close(self) -> None:
+    """Waits for the last save and closes the files."""
+    if self._store is not None:
+      self._store.close()
+      self._writer.close()
+
+  def _machine(self, note):
+    """Rates since the last log point, and memory: not in metrics.jsonl, which is reproducible."""
+    now, tokens = time.monotonic(), sum(
+        states.value(c) for c in note['counters'].sampled_tokens)
+    out = {'memory/host_mib': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+           'tokens/sampled': float(tokens)}
+    if self._tokens is not None:
+      out['tokens/per_second'] = (tokens - self._tokens) / max(now - self._clock, 1e-9)
+    self._clock, self._tokens = now, tokens
+    return out
+
+
+def _blame(values):
+  """Name of the first metric of a seed that is not finite."""
+  for name, value in values.items():
+    if not np.isfinite(value):
+      return name
+  return None
+
+
+def _difference(old, new, path=''):
+  """Dotted path of the first value that differs."""
+  if not (isinstance(old, dict) and isinstance(new, dict)):
+    return path
+  for key in sorted(old.keys() | new.keys()):
+    if old.get(key, old) != new.get(key, new):
+      return _difference(old.get(key), new.get(key), f'{path}.{key}' if path else key)
+  return path

@@ -1,0 +1,83 @@
+"""What a training step says about itself. Every metric is a types.Mean or a types.Peak.
+
+Metrics read the tensors and masks that were trained on; nothing is computed a second way.
+"""
+
+import jax.numpy as jnp
+import optax
+
+from grpo import masked
+from grpo import types
+
+__all__ = ['rollout', 'credit', 'optimiser', 'gap', 'POSITIONS']
+
+POSITIONS = 4   # parts of an episode that explained variance is reported for
+
+
+def rollout(sampled: types.Rollout) -> dict:
+  """Episodes as they were sampled, before any filter."""
+  reward_PG = jnp.sum(sampled.rewards, axis=(2, 3))
+  length_PG = jnp.sum(sampled.mask, axis=(2, 3), dtype=jnp.float32)
+  turns_PG = 1.0 + jnp.max(sampled.turn, axis=(2, 3))
+  spread_P = jnp.max(reward_PG, axis=1) - jnp.min(reward_PG, axis=1)
+  return {
+      'reward/episode': types.Mean.of(reward_PG),
+      'success/sampled': types.Mean.of(sampled.success),
+      'length/tokens': types.Mean.of(length_PG),
+      'length/turns': types.Mean.of(turns_PG),
+      'length/truncated': types.Mean.of(sampled.truncated),
+      'group/informative': types.Mean.of(spread_P > 0),
+  }
+
+
+def credit(trained: types.Rollout, credit_, values_PGT, now) -> dict:
+  """Credit as it was trained on, and the health of the critic."""
+  mask_PGT = credit_.mask_PGT
+  out = {
+      'advantage/abs': types.Mean.of(jnp.abs(credit_.advantages_PGT), mask_PGT),
+      'group/kept': types.Mean.of(jnp.any(mask_PGT, axis=2)),
+      'stale/lag': types.Mean.of(now - trained.version, jnp.any(mask_PGT, axis=2)),
+  }
+  if values_PGT is None:
+    return out
+  valid_PGT = mask_PGT
+  order_PGT = jnp.cumsum(valid_PGT, axis=2) - 1
+  length_PG1 = jnp.sum(valid_PGT, axis=2, keepdims=True)
+  part_PGT = (order_PGT * POSITIONS) // jnp.maximum(length_PG1, 1)
+  for part in range(POSITIONS):
+    here = valid_PGT & (part_PGT == part)
+    value, known = _explained(credit_.targets_PGT, values_PGT, here)
+    out[f'critic/explained_{part + 1}of{POSITIONS}'] = types.Mean.of(value, known)
+  value, known = _explained(credit_.targets_PGT, values_PGT, valid_PGT)
+  out['critic/explained'] = types.Mean.of(value, known)
+  out['critic/value'] = types.Mean.of(values_PGT, valid_PGT)
+  return out
+
+
+def optimiser(name: str, metrics: dict, loss, grads):
+  """Adds loss and gradient norm of one update.
+
+  Returns:
+    (metrics, finite bool []).
+  """
+  norm = optax.tree.norm(grads)
+  finite = jnp.isfinite(loss) & jnp.isfinite(norm)
+  added = {f'loss/{name}': types.Mean.of(loss), f'grad_norm/{name}': types.Mean.of(norm)}
+  return metrics | added, finite
+
+
+def gap(first: dict) -> dict:
+  """Largest log-ratio of the first update: trainer against sampler, before anything was learned.
+
+  Without lag it is rounding error, and a larger value means that the two disagree.
+  """
+  return {'gap/logp': first['ratio/log_abs_max']}
+
+
+def _explained(target, value, mask):
+  """1 - Var(target - value) / Var(target), and whether the targets vary at all."""
+  spread = masked.var(target, mask, axis=None, ddof=0)
+  error = masked.var(target - value, mask, axis=None, ddof=0)
+  known = spread > 1e-8
+  return 1.0 - masked.divide(error, jnp.where(known, spread, 0.0)), known
+

@@ -1,0 +1,195 @@
+"""One training step of one seed: sample, score, credit, K critic updates, policy updates.
+
+Pure: (parts, state) -> (state, metrics). `learn/loop.py` maps it over seeds, scans it between log
+points and compiles the whole as one program.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from grpo import keys
+from grpo import types
+from grpo.learn import report
+from grpo.learn import state as states
+from grpo.learn import update
+from grpo.models import scoring
+from grpo.objective import method as methods
+from grpo.rollout import sampler
+from grpo.rollout import staleness
+
+__all__ = ['initial', 'train', 'sample']
+
+
+def initial(parts, key, params=None) -> states.TrainState:
+  """State before the first step.
+
+  Args:
+    parts: build.Parts.
+    key: root key [] of the seed.
+    params: policy parameters to start from; None draws fresh ones.
+  """
+  params = parts.policy.init(keys.stream(key, 'policy')) if params is None else params
+  critic_params = critic_opt = None
+  if parts.critic is not None:
+    critic_params = parts.critic.init(keys.stream(key, 'critic'))
+    if parts.method.critic.start == 'policy':
+      critic_params = parts.critic.graft(critic_params, params)
+    critic_opt = parts.critic_optimiser.init(critic_params)
+  lag = parts.config['sample']['lag']
+  shapes = None
+  if lag:
+    shapes = jax.eval_shape(lambda p, k: sample(parts, p, k, 0), params, key)
+  return states.TrainState(
+      step=jnp.zeros([], jnp.int32), key=key, params=params,
+      opt_state=parts.optimiser.init(params),
+      critic_params=critic_params, critic_opt_state=critic_opt,
+      reference=jax.tree.map(jnp.copy, params) if methods.needs_reference(parts.method) else None,
+      waiting=staleness.empty(shapes, lag),
+      counters=states.Counters.zero(), bad_step=jnp.full([], -1, jnp.int32))
+
+
+def sample(parts, params, key, step, axis_name=None) -> types.Rollout:
+  """Rollouts of a step under `params`."""
+  c = parts.config['sample']
+  return sampler.sample(
+      parts.policy, params, parts.task, parts.layout, parts.knobs, key, step=step,
+      prompts=c['prompts'], samples=c['group'], temperature=c['temperature'], version=step,
+      axis_name=axis_name)
+
+
+def train(parts, state: states.TrainState, axis_name=None):
+  """One step.
+
+  Args:
+    parts: build.Parts; numbers in it may be traced.
+    state: TrainState of one seed.
+    axis_name: name of the mapped seed axis, where there is one.
+
+  Returns:
+    (state, metrics): metrics is a dict of types.Mean and types.Peak.
+  """
+  c, method = parts.config, parts.method
+  fresh = sample(parts, state.params, state.key, state.step, axis_name)
+  waiting, rollout, ready = staleness.exchange(state.waiting, fresh, state.step)
+  ok = ready & (state.bad_step < 0)
+
+  old, reference, values, last = _score(parts, state, rollout)
+  credit = methods.credit(method, rollout, old_logp_PGT=old, ref_logp_PGT=reference,
+                          values_PGT=values, last_PG=last, now=state.step)
+  data = _Data(rollout=rollout, old=old, reference=reference, credit=credit)
+
+  temperature = c['sample']['temperature']
+  micro, minibatches = c['update']['micro'], c['update']['minibatches']
+  critic_params, critic_opt, critic_metrics = state.critic_params, state.critic_opt_state, {}
+  warm = jnp.asarray(True)
+  if parts.critic is not None:
+    spec = method.critic
+    warm = state.step >= spec.warmup
+
+    def critic_update(carry, part):
+      params, opt_state, finite = carry
+      weights = methods.value_weights(method, part.credit)
+
+      def loss(params, data):
+        part, weights = data
+        values_PGT = types.stream(
+            scoring.values(parts.critic, params, part.rollout, parts.layout))
+        return methods.value_loss(method, values_PGT, part.credit, weights)
+
+      grads, value, metrics = update.gradient(loss, params, (part, weights), micro)
+      grads = update.freeze(grads, spec.freeze)
+      metrics, good = report.optimiser('value', metrics, value, grads)
+      params, opt_state = update.apply(parts.critic_optimiser, params, opt_state, grads,
+                                       ok & finite & good)
+      return (params, opt_state, finite & good), metrics
+
+    carry = (critic_params, critic_opt, jnp.asarray(True))
+    carry, critic_metrics, _ = update.sweep(critic_update, carry, data, minibatches=minibatches,
+                                            passes=spec.updates)
+    critic_params, critic_opt, critic_finite = carry
+    ok = ok & critic_finite
+
+  def policy_update(carry, part):
+    params, opt_state, finite = carry
+    weights = methods.policy_weights(method, part.credit)
+
+    def loss(params, data):
+      part, weights = data
+      logp_PGT, entropy_PGT = map(types.stream, scoring.score(
+          parts.policy, params, part.rollout, parts.layout, temperature))
+      return methods.policy_loss(method, logp_PGT, entropy_PGT, part.old, part.reference,
+                                 part.credit, weights)
+
+    grads, value, metrics = update.gradient(loss, params, (part, weights), micro)
+    metrics, good = report.optimiser('policy', metrics, value, grads)
+    params, opt_state = update.apply(parts.optimiser, params, opt_state, grads,
+                                     ok & warm & finite & good)
+    return (params, opt_state, finite & good), metrics
+
+  carry = (state.params, state.opt_state, jnp.asarray(True))
+  carry, policy_metrics, first = update.sweep(
+      policy_update, carry, data, minibatches=minibatches, passes=c['update']['epochs'])
+  params, opt_state, finite = carry
+  if parts.critic is not None:
+    finite = finite & critic_finite
+
+  new = dataclasses.replace(
+      state, step=state.step + 1, params=params, opt_state=opt_state,
+      critic_params=critic_params, critic_opt_state=critic_opt,
+      reference=_reset(c['method']['reference_every'], state, params),
+      waiting=waiting, counters=_count(parts, state.counters, fresh, credit),
+      bad_step=jnp.where((state.bad_step < 0) & ~finite, state.step, state.bad_step))
+  metrics = report.rollout(fresh) | report.credit(rollout, credit, values, state.step)
+  metrics |= report.gap(first) | policy_metrics | critic_metrics
+  return new, metrics
+
+
+@types.pytree
+class _Data:
+  """What the losses of a step read; leading axis P on every leaf."""
+  rollout: types.Rollout
+  old: jax.Array
+  reference: jax.Array | None
+  credit: methods.Credit
+
+
+def _score(parts, state, rollout):
+  """Anchor log-probs, reference log-probs, values and bootstrap values of a rollout."""
+  temperature = parts.config['sample']['temperature']
+  old = types.stream(rollout.logp)
+  if parts.method.old == 'recomputed':
+    old = types.stream(scoring.logps(parts.policy, state.params, rollout, parts.layout, temperature))
+  reference = values = last = None
+  if state.reference is not None:
+    reference = types.stream(
+        scoring.logps(parts.policy, state.reference, rollout, parts.layout, temperature))
+  if parts.critic is not None:
+    values = types.stream(scoring.values(parts.critic, state.critic_params, rollout, parts.layout))
+    last = scoring.last_values(parts.critic, state.critic_params, rollout, parts.layout)
+  return jax.lax.stop_gradient((old, reference, values, last))
+
+
+def _reset(every, state, params):
+  """The reference after this step: the new parameters every `every` steps, else unchanged."""
+  if state.reference is None or (isinstance(every, int) and every == 0):
+    return state.reference
+  now = (state.step + 1) % every == 0
+  return jax.tree.map(lambda new, old: jnp.where(now, new, old), params, state.reference)
+
+
+def _count(parts, counters, rollout, credit):
+  """Adds what this step consumed."""
+  c, layout = parts.config, parts.layout
+  valid, size = rollout.valid, layout.prompt
+  # A prompt is read once a group in each of its windows that any sample reached.
+  reached = jnp.any(valid[..., size:], axis=(1, 3))
+  prompt = jnp.sum(jnp.any(valid[..., :size], axis=1) & reached[..., None])
+  trained = jnp.sum(credit.mask_PGT) * c['update']['epochs']
+  return states.Counters(
+      rollouts=states.count(counters.rollouts, rollout.success.size),
+      prompt_tokens=states.count(counters.prompt_tokens, prompt),
+      context_tokens=states.count(counters.context_tokens, jnp.sum(valid[..., size:])),
+      sampled_tokens=states.count(counters.sampled_tokens, jnp.sum(rollout.mask)),
+      trained_tokens=states.count(counters.trained_tokens, trained))

@@ -1,0 +1,104 @@
+"""Optimiser updates: minibatches of prompts, micro-batches inside them, one clip, one step.
+
+A loss is sum(weights * x) over its data, and the weights are counted over a whole optimiser batch,
+so its gradient is the plain sum over micro-batches: splitting changes no result. Minibatches are
+strided over prompts, so that every device of a mesh holds an equal part of each; groups are never
+split.
+"""
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from grpo import types
+
+__all__ = ['split', 'merge', 'gradient', 'apply', 'freeze', 'sweep']
+
+
+def split(data, parts: int):
+  """Leaves [P, ...] to [parts, P / parts, ...]: part i holds prompts i, i + parts, ..."""
+  return jax.tree.map(
+      lambda x: jnp.swapaxes(x.reshape(x.shape[0] // parts, parts, *x.shape[1:]), 0, 1), data)
+
+
+def merge(metrics):
+  """Metrics with a leading axis to one: totals and counts are summed, peaks are maximised."""
+  def one(metric):
+    if isinstance(metric, types.Peak):
+      return types.Peak(jnp.max(metric.value, axis=0))
+    return types.Mean(jnp.sum(metric.total, axis=0), jnp.sum(metric.count, axis=0))
+  is_metric = lambda x: isinstance(x, (types.Mean, types.Peak))
+  return jax.tree.map(one, metrics, is_leaf=is_metric)
+
+
+def gradient(loss, params, data, micro: int):
+  """Gradient of a summed loss, taken over `micro` parts of the data one after the other.
+
+  Args:
+    loss: (params, data) -> (scalar, metrics).
+    params: pytree.
+    data: pytree with leading axis P, divisible by micro.
+    micro: number of parts.
+
+  Returns:
+    (gradients, loss, metrics).
+  """
+  grad = jax.value_and_grad(loss, has_aux=True)
+  if micro == 1:
+    (value, metrics), grads = grad(params, data)
+    return grads, value, metrics
+
+  def body(total, part):
+    (value, metrics), grads = grad(params, part)
+    return jax.tree.map(jnp.add, total, grads), (value, metrics)
+
+  zeros = jax.tree.map(jnp.zeros_like, params)
+  grads, (values, metrics) = jax.lax.scan(body, zeros, split(data, micro))
+  return grads, jnp.sum(values), merge(metrics)
+
+
+def freeze(grads, word: str):
+  """Zeroes the gradient of every parameter whose path contains `word`; an empty word freezes none."""
+  if not word:
+    return grads
+  def one(path, g):
+    return jnp.zeros_like(g) if word in jax.tree_util.keystr(path) else g
+  return jax.tree_util.tree_map_with_path(one, grads)
+
+
+def apply(optimiser, params, opt_state, grads, ok):
+  """One optimiser step, which happens only where `ok` is true.
+
+  Returns:
+    (params, opt_state).
+  """
+  updates, new_state = optimiser.update(grads, opt_state, params)
+  new_params = optax.apply_updates(params, updates)
+  keep = lambda new, old: jnp.where(ok, new, old)
+  return jax.tree.map(keep, new_params, params), jax.tree.map(keep, new_state, opt_state)
+
+
+def sweep(update, carry, data, *, minibatches: int, passes: int):
+  """Runs `update` over the minibatches of `data`, `passes` times.
+
+  Args:
+    update: (carry, minibatch) -> (carry, metrics).
+    carry: pytree.
+    data: pytree with leading axis P.
+    minibatches: optimiser updates a pass.
+    passes: epochs.
+
+  Returns:
+    (carry, metrics merged over all updates, metrics of the first update).
+  """
+  if minibatches * passes == 1:
+    carry, metrics = update(carry, data)
+    return carry, metrics, metrics
+  parts = split(data, minibatches)
+
+  def one_pass(carry, _):
+    return jax.lax.scan(update, carry, parts)
+
+  carry, metrics = jax.lax.scan(one_pass, carry, None, length=passes)
+  flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), metrics)
+  return carry, merge(flat), jax.tree.map(lambda x: x[0], flat)
