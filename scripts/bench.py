@@ -14,7 +14,8 @@ update; the reward is the share of one token. Keys of a line:
                       rate of a 1024-cubed product here; for sampling also bytes at its bandwidth
   n_clean, foreign    steps that other processes left alone, and their share of the machine
 
-A law varies one thing and says how the time of a step grows; `limit` is what is asked for.
+A law varies one thing and says how the time of a step grows; `limit` is what is asked for. The case
+`overhead` compares the trainer (logging on, saving off) with its own compiled program.
 """
 
 import dataclasses
@@ -30,6 +31,8 @@ _CASE = flags.DEFINE_string('case', 'small', 'One case, or all: each in a proces
 _LAW = flags.DEFINE_string('law', None, 'One law, or all, instead of a case.')
 _STEPS = flags.DEFINE_integer('steps', 6, 'Timed steps, after a first one.', lower_bound=1)
 _CHANGE = flags.DEFINE_list('change', [], 'Sizes to change, such as prompts=4,completion=256.')
+_CACHE = flags.DEFINE_bool(
+    'cache', False, 'Use the compilation cache of the other commands: times of a warm start.')
 _JSON = flags.DEFINE_string('json', None, 'Also append the lines to this file.')
 
 
@@ -80,22 +83,29 @@ def _run_law(name, config):
 
 def main(argv):
   del argv
-  from scripts import device
-  device.prepare()
+  if _CACHE.value:
+    from scripts import device
+    device.prepare()
   from configs import base
   from grpo.study import laws
   from grpo.study import speed
   from grpo.study import work as works
-  known, chosen = (laws.LAWS, _LAW.value) if _LAW.value else (works.CASES, _CASE.value)
+  cases = [*works.CASES, 'overhead']
+  known, chosen = (list(laws.LAWS), _LAW.value) if _LAW.value else (cases, _CASE.value)
   if chosen == 'all':
     # A peak of memory and a time from the start belong to one process.
     kind = 'law' if _LAW.value else 'case'
     rest = [f'--steps={_STEPS.value}', f'--change={",".join(_CHANGE.value)}',
-            *([f'--json={_JSON.value}'] if _JSON.value else [])]
+            f'--cache={_CACHE.value}', *([f'--json={_JSON.value}'] if _JSON.value else [])]
     return max(subprocess.run([sys.executable, '-m', 'scripts.bench', f'--{kind}={name}', *rest],
                               check=False).returncode for name in known)
   if chosen not in known:
     raise cli.unknown('law' if _LAW.value else 'case', chosen, [*known, 'all'])
+  if chosen == 'overhead' and not _LAW.value:
+    config = base.get_config('small,arithmetic')
+    config.evaluate.prompts, config.clone.steps = 1, 0
+    _emit(dict(case=chosen) | speed.overhead(config, max(3, _STEPS.value)))
+    return 0
   config = base.get_config('smoke')
   if _LAW.value:
     return _run_law(chosen, config)

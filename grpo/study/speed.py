@@ -16,13 +16,14 @@ import jax.numpy as jnp
 
 from grpo import build
 from grpo import keys
+from grpo.learn import loop
 from grpo.learn import step as steps
 from grpo.models import scoring
 from grpo.models import transformer
 from grpo.study import machine
 from grpo.study import work as works
 
-__all__ = ['measure', 'parts', 'limits']
+__all__ = ['measure', 'overhead', 'parts', 'limits']
 
 AXIS = 'seeds'
 
@@ -123,6 +124,36 @@ def measure(config, work: works.Work, repeats: int = 5, rates: dict[str, float] 
   out['share_step'] = _floor(work, 'step', rates) / out['step_s']
   return out | rates | dict(versions={
       name: importlib.metadata.version(name) for name in ('jax', 'jaxlib', 'flax')})
+
+
+def overhead(config, stretches: int = 8) -> dict:
+  """What the trainer adds to its own compiled program: logging and metrics, nothing saved.
+
+  Args:
+    config: a config; its evaluation should be small, since it is work and not overhead.
+    stretches: log points that are timed, after the first two.
+
+  Returns:
+    dict: seconds of a stretch of `log_every` steps, bare and inside the trainer, and their ratio.
+  """
+  c = build.plain(config)
+  c['steps'] = c['log_every'] * (stretches + 2)
+  programs = loop.Programs(c)
+  state = programs.initial(jnp.stack([keys.root(0)]), None, ())
+  state, *_ = jax.block_until_ready(programs.stretch(state, ()))
+
+  def bare():
+    out = state
+    for _ in range(stretches):
+      out, *_ = programs.stretch(out, ())
+    return out
+
+  _, seconds = _timed(bare)
+  marks = []
+  loop.run(c, seeds=[0], on_progress=lambda step, values: marks.append(time.perf_counter()))
+  trainer = (marks[-2] - marks[0]) / (len(marks) - 2)   # the last log point waits for the end
+  return dict(log_every=c['log_every'], bare_s=seconds / stretches, trainer_s=trainer,
+              overhead=trainer / (seconds / stretches))
 
 
 def _size(tree) -> int:
