@@ -1,5 +1,5 @@
 """Tasks. `__all__` is the list of names that a config may choose; each module has a `make`."""
 
-from grpo.tasks import arithmetic, horizon
+from grpo.tasks import arithmetic, horizon, programs
 
-__all__ = ['arithmetic', 'horizon']
+__all__ = ['arithmetic', 'programs', 'horizon']

@@ -7,12 +7,14 @@ observation and no noise.
 
 Train and held-out instances never meet: an instance is held out when the sum over its terms of
 pi(last digit) + h(other digits) is a multiple of 5, where pi is a fixed shuffle of the digits. That
-is a fifth of all instances (20 of 100 pairs of one-digit numbers). The rule does not see the order of
-the terms, so `3 + 8` and `8 + 3` are on the same side; every one-digit answer occurs in training.
-Distinct prompts are few at one digit (80 to train on): a run will see all of them many times.
+is a fifth of all instances (20 of 100 pairs of one-digit numbers). The rule does not see the order
+of the terms, so `3 + 8` and `8 + 3` are on the same side; every one-digit answer occurs in
+training. Distinct prompts are few at one digit (80 to train on): a run will see all of them many
+times.
 
 Floor, from 200,000 episodes with uniform tokens of the whole vocabulary: 0.0031 for two one-digit
-terms, 0.00006 for three of two digits. Stop at once: 0. Always the same answer: at most 9/80 = 0.11.
+terms, 0.00006 for three of two digits. Stop at once: 0. Always the same answer: at most 9/80 =
+0.11.
 """
 
 import jax
@@ -51,8 +53,8 @@ def make(*, max_terms: int = 2, max_digits: int = 1) -> base.Task:
   if max_terms < 2:
     raise ValueError(f'arithmetic: max_terms must be at least 2, got {max_terms}')
   if not 1 <= max_digits <= 8 or max_terms * 10**max_digits >= 2**31:
-    raise ValueError('arithmetic: max_digits must be 1 to 8 and the largest sum must fit in 31 bits, '
-                     f'got max_terms={max_terms}, max_digits={max_digits}')
+    raise ValueError('arithmetic: max_digits must be 1 to 8 and the largest sum below 2^31, got '
+                     f'max_terms={max_terms}, max_digits={max_digits}')
   width = len(str(max_terms * (10**max_digits - 1)))
   prompt_len = max_terms * (max_digits + 1)
   powers = jnp.asarray([10**(width - 1 - i) for i in range(width)], jnp.int32)

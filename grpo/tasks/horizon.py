@@ -1,9 +1,9 @@
 """Tier 3: a small decision process over T turns whose exact values are known.
 
 Each turn shows a status and a cue, and takes one action. Let m be the mode, c the cue: the right
-action is (c + m) mod n. On K decisive turns, spread evenly, a wrong action does damage; on the other
-turns any action will do. Reward and success are 1 on turn T if no damage is left, else 0. The episode
-always lasts T turns, also when it is lost; nothing but the last turn pays.
+action is (c + m) mod n. On K decisive turns, spread evenly, a wrong action does damage; on the
+other turns any action will do. Reward and success are 1 on turn T if no damage is left, else 0. The
+episode always lasts T turns, also when it is lost; nothing but the last turn pays.
 
     ok --wrong on a decisive turn--> hurt --next turn, right action, probability undo--> ok
                                      hurt --otherwise-------------------------------> lost
@@ -14,16 +14,16 @@ can be taken back, and undo = 1 gives paths BAD -> RECOVER on which both actions
 Latent state: turn, cue, mode, damage (ok, hurt, lost) and whether it shows. Cues are uniform and
 independent, so this is a Markov chain with 12 n states a turn; `study/oracle.py` solves it.
 
-Knobs: `horizon` T (turns, at most max_turns), `decisive` K, `visibility` v (share of failures that the
-status shows from the next observation on), `undo` b (probability that a right action repairs), `drift`
-d (probability a turn that the mode flips; the status names the new mode once, when it happens),
-`delay` (routine turns at the end, between the last decisive block and the reward), `unmarked`
-(1: decisive cues look like the others). With all but T and K at 0, the case is easy: failures hidden,
-no drift, and cue -> action is one table.
+Knobs: `horizon` T (turns, at most max_turns), `decisive` K, `visibility` v (share of failures that
+the status shows from the next observation on), `undo` b (probability that a right action repairs),
+`drift` d (probability a turn that the mode flips; the status names the new mode once, when it
+happens), `delay` (routine turns at the end, between the last decisive block and the reward),
+`unmarked` (1: decisive cues look like the others). With all but T and K at 0, the case is easy:
+failures hidden, no drift, and cue -> action is one table.
 
-Prompts are few: the first cue is all that varies (n prompts). Train and held-out episodes share their
-prompts and differ in the noise only; there is no split to make. Different streams give different
-episodes, and generalisation is to be tested over knobs (longer T), not over prompts.
+Prompts are few: the first cue is all that varies (n prompts). Train and held-out episodes share
+their prompts and differ in the noise only; there is no split to make. Different streams give
+different episodes, and generalisation is to be tested over knobs (longer T), not over prompts.
 
 Floor: n^-K for uniform actions (0.0625 for n = 4, K = 2), |V|^-K for uniform tokens. A constant
 action does as well as a uniform one; cues are independent.
@@ -57,8 +57,8 @@ class State:
 def is_decisive(turn, knobs):
   """Whether a wrong action on this turn does damage. bool, shape of `turn`.
 
-  Turn t of the first T - delay is decisive if (t K) mod (T - delay) < K: the first turn of each of K
-  blocks of equal length, so a failure has a following turn unless every turn is decisive.
+  Turn t of the first T - delay is decisive if (t K) mod (T - delay) < K: the first turn of each of
+  K blocks of equal length, so a failure has a following turn unless every turn is decisive.
   """
   horizon, decisive, delay = (jnp.asarray(knobs[k], jnp.int32) for k in ('horizon', 'decisive',
                                                                          'delay'))
