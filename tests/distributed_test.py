@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-from absl.testing import absltest, parameterized
+from absl.testing import absltest
+from absl.testing import parameterized
 import jax
 import jax.numpy as jnp
 import numpy as np

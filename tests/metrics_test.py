@@ -11,13 +11,17 @@ import sys
 import tempfile
 import threading
 
-from absl.testing import absltest, parameterized
+from absl.testing import absltest
+from absl.testing import parameterized
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from grpo import types
-from grpo.learn import metrics, progress, signals, sinks
+from grpo.learn import metrics
+from grpo.learn import progress
+from grpo.learn import signals
+from grpo.learn import sinks
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
