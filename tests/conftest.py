@@ -5,6 +5,7 @@ process of its own.
 """
 
 import os
+import pathlib
 
 import matplotlib
 
@@ -20,7 +21,24 @@ jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_debug_key_reuse', True)
 jax.config.update('jax_legacy_prng_key', 'error')
 
+# Most of the suite's time is compiling. Programs are kept in the tree, by a hash of what they
+# compute, for the other worker, for processes that tests start, and for the next call.
+CACHE = pathlib.Path(__file__).resolve().parents[1] / '.cache' / 'tests'
+os.environ.setdefault('GRPO_CACHE', str(CACHE))
+if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
+  jax.config.update('jax_compilation_cache_dir', str(CACHE / 'compiled'))
+jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
+
+# Files that train or start processes: the short leg, -m 'not slow', leaves them out.
+SLOW = ()
+
 
 def pytest_configure(config):
-  config.addinivalue_line('markers', 'slow: learning and script tests; skipped by the short leg')
+  config.addinivalue_line('markers', 'slow: learning, training and command tests')
   config.addinivalue_line('filterwarnings', 'error::DeprecationWarning')
+
+
+def pytest_collection_modifyitems(items):
+  for item in items:
+    if item.path.stem.removesuffix('_test') in SLOW:
+      item.add_marker('slow')
