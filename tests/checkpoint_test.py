@@ -65,10 +65,10 @@ print('not reached')
 """
 
 
-def child(code, *args, **kwargs):
+def child(code, folder):
   env = dict(os.environ, PYTHONPATH=str(ROOT), JAX_PLATFORMS='cpu')
-  return subprocess.Popen([sys.executable, '-c', code, *map(str, args)], env=env, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
+  return subprocess.Popen([sys.executable, '-c', code, str(folder)], env=env, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def bits(tree):
@@ -170,8 +170,8 @@ class CheckpointTest(parameterized.TestCase):
         w = jnp.full([400, 1000], step, jnp.float32)
         saver.save(step, {'w': w})
         clear(w).block_until_ready()
-    (step, restored, _), _ = self.restore({'w': jax.ShapeDtypeStruct([400, 1000], jnp.float32)})
-    np.testing.assert_array_equal(restored['w'], np.full([400, 1000], step, np.float32))
+    (_, restored, _), _ = self.restore({'w': jax.ShapeDtypeStruct([400, 1000], jnp.float32)})
+    np.testing.assert_array_equal(restored['w'], np.full([400, 1000], 5, np.float32))
 
   def test_onto_other_devices(self):
     """Saved from 4 devices, with seeds in front; restored onto 2, 1 and 4 in another layout."""
@@ -181,7 +181,6 @@ class CheckpointTest(parameterized.TestCase):
       return jax.device_put(state, sharding.state_shardings(state, mesh, seeds=True, min_size=1))
 
     saved = state(sharding.make_mesh(4))
-    self.assertLen(saved['w'].sharding.device_set, 4)
     self.save(1, saved)
     for shape in ((2, 1), (1, 1), (2, 2)):
       mesh = sharding.make_mesh(*shape)
@@ -191,8 +190,8 @@ class CheckpointTest(parameterized.TestCase):
       self.assertEqual(bits(restored), bits(saved))
       for x, y in zip(jax.tree.leaves(restored), jax.tree.leaves(abstract), strict=True):
         self.assertTrue(x.sharding.is_equivalent_to(y.sharding, x.ndim), (x.sharding, y.sharding))
-    bad = jax.ShapeDtypeStruct((2, 8, 12), jnp.float32, sharding=jax.NamedSharding(
-        sharding.make_mesh(4), jax.P('data')))
+    places = jax.NamedSharding(sharding.make_mesh(4), jax.P('data'))
+    bad = jax.ShapeDtypeStruct((2, 8, 12), jnp.float32, sharding=places)
     with self.assertRaisesRegex(ValueError, r"state\['w'\].*does not fit its sharding"):
       self.restore({'w': bad, 'key': saved['key']})
 
@@ -269,8 +268,9 @@ class CheckpointTest(parameterized.TestCase):
     saver = checkpoint.Checkpointer(self.dir)
     saver.save(1, {'w': jnp.ones(3)})
     saver.wait()
-    saver._finish = lambda *args: (_ for _ in ()).throw(OSError('disk full'))
-    saver.save(2, {'w': jnp.ones(3)})
+    with absltest.mock.patch.object(manifests, 'checksum', side_effect=OSError('disk full')):
+      saver.save(2, {'w': jnp.ones(3)})
+      saver._pending[1].exception()
     with self.assertRaisesRegex(RuntimeError, 'saving step 2 .* failed: disk full'):
       saver.save(3, {'w': jnp.ones(3)})
     saver.close()
@@ -278,7 +278,7 @@ class CheckpointTest(parameterized.TestCase):
 
   def test_a_folder_lost_in_mid_run_fails_the_run(self):
     process = child(LOSES_FOLDER, self.dir)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate()
     self.assertEqual((process.returncode, out), (1, ''))
     self.assertIn(str(self.dir), err.splitlines()[-1])
 
