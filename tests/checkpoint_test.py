@@ -103,7 +103,6 @@ class CheckpointTest(parameterized.TestCase):
       saver.save(step, state, meta={'step': step})
 
   def restore(self, target):
-    """What was restored, and what was printed."""
     errors = io.StringIO()
     with checkpoint.Checkpointer(self.dir) as saver, contextlib.redirect_stderr(errors):
       return saver.restore_latest(target), errors.getvalue()
