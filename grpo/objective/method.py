@@ -28,14 +28,17 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from grpo import masked, types
+from grpo import masked
+from grpo import types
 from grpo.objective import aggregate as aggregates
-from grpo.objective import chunks, filters, surrogates
+from grpo.objective import chunks
 from grpo.objective import context as contexts
 from grpo.objective import critic as critics
+from grpo.objective import filters
 from grpo.objective import kl as kl_lib
 from grpo.objective import returns as returns_lib
 from grpo.objective import rewards as rewards_lib
+from grpo.objective import surrogates
 
 __all__ = ['Method', 'Credit', 'Weights', 'credit', 'policy_weights', 'value_weights',
            'policy_loss', 'value_loss', 'needs_reference']
