@@ -51,7 +51,7 @@ class State:
   mode: jax.Array    # int32 []; 0 or 1
   damage: jax.Array  # int32 []; OK, HURT, LOST
   shown: jax.Array   # int32 []; 1 if the status tells of the damage
-  key: jax.Array     # the episode's noise
+  noise: jax.Array   # uint32 [2]; seed of the episode's noise, as plain numbers
 
 
 def is_decisive(turn, knobs):
@@ -77,7 +77,7 @@ def index(state, actions):
 
 
 def states(turn, actions) -> State:
-  """All 12 n latent states of one turn in the order of `index`, without noise (key is None).
+  """All 12 n latent states of one turn in the order of `index`, without noise (it is None).
 
   Those that are OK and shown do not occur; they behave as OK.
   """
@@ -113,17 +113,24 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
     cue = jnp.where(mark, marked, routine) + state.cue
     return jnp.stack([status + 3 * level + news, cue]).astype(jnp.int32)
 
+  def noise_of(key):
+    return jax.random.bits(key, (2,), jnp.uint32)
+
+  def reseed(state, key):
+    return dataclasses.replace(state, noise=noise_of(key))
+
   def reset(key, knobs):
     zero = jnp.zeros((), jnp.int32)
     cue = jax.random.randint(jax.random.fold_in(key, 0), (), 0, actions, jnp.int32)
-    state = State(zero, cue, zero, zero, zero, jax.random.fold_in(key, 1))
+    state = State(zero, cue, zero, zero, zero, noise_of(jax.random.fold_in(key, 1)))
     return state, show(state, 1 + zero, knobs), jnp.ones(2, bool)
 
   def step(state, action, valid, knobs):
     horizon = jnp.clip(jnp.asarray(knobs['horizon'], jnp.int32), 1, max_turns)
     visibility, undo, drift = (jnp.asarray(knobs[k], jnp.float32)
                                for k in ('visibility', 'undo', 'drift'))
-    draw = jax.random.uniform(jax.random.fold_in(state.key, state.turn), (4,))
+    noise = jax.random.wrap_key_data(state.noise, impl='threefry2x32')
+    draw = jax.random.uniform(jax.random.fold_in(noise, state.turn), (4,))
     hit = valid[0] & (action[0] == ACTION + right_action(state, actions))
     fail = is_decisive(state.turn, knobs) & ~hit
     repaired = (state.damage == HURT) & hit & (draw[0] < undo)
@@ -134,7 +141,7 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
     mode = jnp.where(flip, 1 - state.mode, state.mode)
     cue = jnp.minimum((draw[3] * actions).astype(jnp.int32), actions - 1)
     after = State(state.turn + 1, cue, mode, damage, (seen & (damage != OK)).astype(jnp.int32),
-                  state.key)
+                  state.noise)
     over = after.turn >= horizon
     score = (over & (damage == OK)).astype(jnp.float32)
     return base.Step(after, show(after, jnp.where(flip, 1 + mode, 0), knobs), jnp.ones(2, bool),
@@ -152,5 +159,4 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
       vocab=vocab, prompt_len=2, action_len=1, observation_len=2, max_turns=max_turns, stop_ids=(),
       knobs=dict(horizon=max_turns, decisive=min(2, max_turns), visibility=0.0, undo=0.0, drift=0.0,
                  delay=0, unmarked=0.0),
-      reset=reset, reseed=lambda state, key: dataclasses.replace(state, key=key), step=step,
-      state_id=state_id, expert=expert, prompt_space=actions)
+      reset=reset, reseed=reseed, step=step, state_id=state_id, expert=expert, prompt_space=actions)
