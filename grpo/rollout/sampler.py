@@ -59,6 +59,9 @@ def _pieces(layout: types.Layout) -> tuple[int, ...]:
 def _where(condition, new, old):
   """Leaves of `new` where `condition` [P,G], of `old` elsewhere."""
   def pick(a, b):
+    if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):  # as data: both sides may be the same key
+      data = pick(jax.random.key_data(a), jax.random.key_data(b))
+      return jax.random.wrap_key_data(data, impl=jax.random.key_impl(a))
     return jnp.where(jnp.expand_dims(condition, range(condition.ndim, jnp.ndim(a))), a, b)
   return jax.tree.map(pick, new, old)
 
@@ -110,16 +113,19 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
   prompt_P = place(first_prompt + jnp.arange(P, dtype=jnp.int32))
   sample_G = jnp.arange(G, dtype=jnp.int32)
 
+  # One flat axis of rows: random bits of several axes take seconds to compile.
+  row_B = place(jnp.arange(P * G, dtype=jnp.int32))
+
   def streams(name):
-    one = lambda prompt, sample: keys.stream(key, name, step, prompt, sample)
-    return jax.vmap(lambda p: jax.vmap(lambda g: one(p, g))(sample_G))(prompt_P)
+    one = lambda row: keys.stream(key, name, step, first_prompt + row // G, row % G)
+    return jax.vmap(one)(row_B)
 
   reset = lambda prompt: task.reset(keys.stream(key, 'task', step, prompt), knobs)
   state, prompt_PL, valid_PL = place(jax.vmap(reset)(prompt_P))
   state = jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], (P, G, *x.shape[1:])), state)
-  state = _batch(task.reseed, 0, 0)(state, streams('noise'))
-  draws = _batch(lambda k: jax.random.uniform(k, (layout.max_turns, A)), 0)(streams('sample'))
-  draws_KAPG = jnp.moveaxis(draws, (0, 1), (2, 3))
+  state = _batch(task.reseed, 0, 0)(state, streams('noise').reshape(P, G))
+  draws = jax.vmap(lambda k: jax.random.uniform(k, (layout.max_turns * A,)))(streams('sample'))
+  draws_KAPG = draws.T.reshape(layout.max_turns, A, P, G)
   prefix = policy.prefill(params, prompt_PL, valid_PL)
   stops = jnp.asarray(task.stop_ids, jnp.int32)
 
