@@ -208,8 +208,10 @@ class Launcher:
             workers[k] = replacement
         live.show(self._line(self.failures()))
     finally:
-      signal.signal(signal.SIGTERM, handler)
+      # `timeout` and others signal twice; the second must not leave workers without a launcher.
+      signal.signal(signal.SIGTERM, signal.SIG_IGN)
       _stop(workers.values())
+      signal.signal(signal.SIGTERM, handler)
     failed = self.failures()
     live.show(self._line(failed), last=True)
     for name in self.plan:

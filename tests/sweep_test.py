@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -108,6 +109,28 @@ class OrderTest(absltest.TestCase):
     self.assertEqual(first[2], second[1])  # an idle worker takes what its owner reaches last
 
 
+class LiveTest(absltest.TestCase):
+
+  def test_plain_lines_are_few_and_the_last_is_shown(self):
+    out = io.StringIO()
+    live = launch.Live(out)
+    for i in range(5):
+      live.show(f'line {i}')
+    live.show('end', last=True)
+    self.assertEqual(out.getvalue(), 'line 0\nend\n')
+
+  def test_terminal_line_is_redrawn(self):
+    out = io.StringIO()
+    with mock.patch.object(out, 'isatty', lambda: True):
+      live = launch.Live(out)
+    live.show('one')
+    live.show('two', last=True)
+    self.assertEqual(out.getvalue(), '\r\x1b[Kone\r\x1b[Ktwo\n')
+
+  def test_clock(self):
+    self.assertEqual([launch.clock(x) for x in (0, 59.6, 3723)], ['0:00', '1:00', '1:02:03'])
+
+
 class LaunchTest(parameterized.TestCase):
 
   def setUp(self):
@@ -173,8 +196,10 @@ class LaunchTest(parameterized.TestCase):
     while not ((self.workdir / 'once-slow-8').exists()
                and cells.result_path(self.workdir, cells.cell_id(cell('base'))).exists()):
       time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    process.wait(10)
+    for _ in range(2):  # as `timeout` does
+      process.send_signal(signal.SIGTERM)
+      time.sleep(0.1)
+    process.wait(20)
     self.assertEqual(launch.run(plan, self.workdir, processes=1, runner=RUNNER), {})
     self.assertEqual(self.log(), ['base 8', 'slow 8'])
 
