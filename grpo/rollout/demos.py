@@ -1,0 +1,120 @@
+"""Episodes of a task's scripted expert, in the layout that the sampler fills.
+
+For warm starts by imitation: the mask holds the expert's tokens and no others. With probability
+`noise` a turn is random instead. Its tokens are real but off the mask, so the learner sees what the
+expert does after a mistake and never learns the mistake.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from grpo import keys
+from grpo import types
+from grpo.rollout import compaction
+
+__all__ = ['demonstrate']
+
+
+def demonstrate(task, layout: types.Layout, knobs, key, *, step, prompts: int, samples: int,
+                noise) -> types.Rollout:
+  """Plays `prompts` groups of `samples` episodes with the scripted expert.
+
+  Every random number is a stream of (key, step, prompt, sample). The streams are those of the
+  sampler, so the same key and step give the same instances and the same noise of the task.
+
+  Args:
+    task: tasks.base.Task.
+    layout: types.Layout; its widths must be the task's.
+    knobs: scalars of the task; may be traced.
+    key: root key of the streams.
+    step: index of the step, part of every stream.
+    prompts: P.
+    samples: G.
+    noise: probability of a random turn, 0 to 1; uniform tokens other than padding.
+
+  Returns:
+    types.Rollout [P,G,S,L]. `logp` is 0: nobody's probabilities are recorded. Rewards that a random
+    turn earned are left out, as everything off the mask is; `success` counts all turns.
+  """
+  for name, want in (('prompt', task.prompt_len), ('action', task.action_len),
+                     ('observation', task.observation_len)):
+    if getattr(layout, name) != want:
+      raise ValueError(f'layout.{name}={getattr(layout, name)} but the task has {name}_len={want}')
+  P, G, W = prompts, samples, layout.slots * layout.turn
+  prompt_P = jnp.arange(P, dtype=jnp.int32)
+  sample_G = jnp.arange(G, dtype=jnp.int32)
+
+  def group(prompt):
+    state, tokens, valid = task.reset(keys.stream(key, 'task', step, prompt), knobs)
+
+    def episode(sample):
+      noisy = task.reseed(state, keys.stream(key, 'noise', step, prompt, sample))
+      return _episode(task, layout, knobs, noisy, keys.stream(key, 'expert', step, prompt, sample),
+                      noise)
+
+    return tokens, valid, jax.vmap(episode)(sample_G)
+
+  prompt_PL, valid_PL, (turns, alive_PGK, success_PG, terminated_PG) = jax.vmap(group)(prompt_P)
+
+  # Slot j of window s holds turn s * turns + j; in a later window the first `carry` are copies.
+  windows = []
+  for s in range(layout.segments):
+    low, copies = s * layout.turns, layout.carry if s else 0
+    fields = {name: x[:, :, low:low + layout.slots] for name, x in turns.items()}
+    fresh = (jnp.arange(layout.slots) >= copies)[None, None, :, None]
+    for name, x in fields.items():
+      if name not in ('tokens', 'valid'):
+        fields[name] = jnp.where(fresh, x, jnp.asarray(-1 if name == 'turn' else 0, x.dtype))
+    fields = {name: x.reshape(P, G, W) for name, x in fields.items()}
+    tokens, valid = compaction.window(prompt_PL, valid_PL, fields.pop('tokens'),
+                                      fields.pop('valid'), alive_PGK[:, :, low + copies])
+    front = ((0, 0), (0, 0), (layout.prompt, 0))
+    windows.append(dict(tokens=tokens, valid=valid) | {
+        name: jnp.pad(x, front, constant_values=-1 if name == 'turn' else 0)
+        for name, x in fields.items()})
+  fields = jax.tree.map(lambda *x: jnp.stack(x, axis=2), *windows)
+  return types.Rollout(
+      **fields, logp=jnp.zeros(fields['tokens'].shape), success=success_PG,
+      terminated=terminated_PG, truncated=~terminated_PG, version=jnp.zeros((P, G), jnp.int32),
+      prompt_id=jnp.broadcast_to(prompt_P[:, None], (P, G)),
+      sample_id=jnp.broadcast_to(sample_G[None], (P, G)))
+
+
+def _episode(task, layout, knobs, state, key, noise):
+  """One episode: (fields of its turns [K, A + O], alive before each turn [K], success, terminated).
+
+  K is `layout.max_turns`.
+  """
+  stops = jnp.asarray(task.stop_ids, jnp.int32)
+  O = layout.observation
+
+  def turn(carry, index):
+    state, alive, success, terminated = carry
+    expert = task.expert(state, keys.stream(key, 'turn', index))
+    random = jax.random.randint(keys.stream(key, 'tokens', index), (layout.action,), 1,
+                                len(task.vocab), jnp.int32)
+    stop = jnp.any(random[:, None] == stops[None], axis=1)
+    unstopped = jnp.cumsum(stop) - stop == 0
+    slip = jax.random.uniform(keys.stream(key, 'slip', index)) < noise
+    action, valid = jax.tree.map(lambda x, y: jnp.where(slip, x, y), (random, unstopped), expert)
+    valid = valid & alive
+    action = jnp.where(valid, action, 0)
+    out = task.step(state, action, valid, knobs)
+    seen = out.valid & alive
+    chosen = valid & ~slip
+    last = chosen & ~jnp.concatenate([valid[1:], jnp.zeros(1, bool)])
+    fill = lambda x, rest=0: jnp.pad(x, (0, O), constant_values=rest)
+    fields = dict(
+        tokens=jnp.concatenate([action, jnp.where(seen, out.observation, 0)]),
+        valid=jnp.concatenate([valid, seen]), mask=fill(chosen),
+        rewards=fill(jnp.where(last, out.reward, 0.0)), turn=fill(jnp.where(chosen, index, -1), -1),
+        state_id=fill(jnp.where(chosen, task.state_id(state), jnp.uint32(0))))
+    keep = lambda new, old: jnp.where(alive, new, old)
+    carry = (jax.tree.map(keep, out.state, state), alive & ~out.terminated & ~out.truncated,
+             keep(out.success, success), terminated | (alive & out.terminated))
+    return carry, (fields, alive)
+
+  start = state, jnp.asarray(True), jnp.float32(0), jnp.asarray(False)
+  carry, (fields, alive_K) = jax.lax.scan(turn, start,
+                                          jnp.arange(layout.max_turns, dtype=jnp.int32))
+  return fields, alive_K, carry[2], carry[3]

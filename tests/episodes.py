@@ -1,0 +1,74 @@
+"""Playing whole episodes of a task in tests, without a model."""
+
+import functools
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grpo import keys
+
+
+@functools.cache
+def build(module, **sizes):
+  return importlib.import_module(f'grpo.tasks.{module}').make(**sizes)
+
+
+def uniform(task):
+  """A policy of uniform tokens over the whole vocabulary."""
+  def act(state, key):
+    del state
+    tokens = jax.random.uniform(key, (task.action_len,)) * len(task.vocab)
+    return tokens.astype(jnp.int32), jnp.ones(task.action_len, bool)
+  return act
+
+
+def play(task, knobs, key, act):
+  """One episode: its prompt and a dict of what each turn returned."""
+  state, prompt, valid = task.reset(jax.random.fold_in(key, 0), knobs)
+  state = task.reseed(state, jax.random.fold_in(key, 1))
+  act_key = jax.random.fold_in(key, 2)
+
+  def turn(carry, index):
+    state, alive = carry
+    out = task.step(state, *act(state, jax.random.fold_in(act_key, index)), knobs)
+    state = jax.tree.map(lambda new, old: jnp.where(alive, new, old), out.state, state)
+    record = dict(observation=out.observation, valid=out.valid, reward=out.reward,
+                  success=out.success, terminated=out.terminated, truncated=out.truncated,
+                  alive=alive, state_id=task.state_id(out.state))
+    return (state, alive & ~out.terminated & ~out.truncated), record
+
+  _, record = jax.lax.scan(turn, (state, jnp.asarray(True)), jnp.arange(task.max_turns))
+  return dict(prompt=prompt, prompt_valid=valid) | record
+
+
+_RUNS = {}
+COUNT = 2000
+
+
+def episodes(task, name, seed=0, order=1, **knobs):
+  """COUNT episodes of 'expert' or 'uniform', as NumPy arrays, and the number of traces so far.
+
+  One compiled program a task and policy serves all tests; knobs are traced. With order=-1 the
+  episodes sit in reverse order in the batch; they come back in the same order.
+  """
+  if (id(task), name) not in _RUNS:
+    act = task.expert if name == 'expert' else uniform(task)
+    traces = []
+
+    def run(knobs, key, indices):
+      traces.append(name)
+      return jax.vmap(lambda i: play(task, knobs, jax.random.fold_in(key, i), act))(indices)
+
+    _RUNS[id(task), name] = jax.jit(run), traces, task
+  run, traces, _ = _RUNS[id(task), name]
+  knobs = {k: jnp.float32(v) for k, v in (task.knobs | knobs).items()}
+  out = run(knobs, keys.root(seed), jnp.arange(COUNT)[::order])
+  return jax.tree.map(lambda x: np.asarray(x)[::order], out) | dict(traces=len(traces))
+
+
+def success(record):
+  """Share of episodes whose last turn is a success."""
+  last = record['alive'].sum(axis=1) - 1
+  return record['success'][np.arange(len(last)), last].mean()
