@@ -127,7 +127,7 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   m.reference_every = 0                     # steps between resets of the reference; 0 keeps it
   m.critic = slot('none')                   # none, or value: see `value_critic`
 
-  u = c.update = ml_collections.ConfigDict()
+  u = c.train = ml_collections.ConfigDict()
   u.epochs = 1                      # passes over a batch
   u.minibatches = by(2, 4, 4)     # optimiser updates a pass; prompts are split, never a group
   u.micro = 1                       # parts of one update, to save memory; changes no result

@@ -16,5 +16,5 @@ def get_config(spec='small'):
   c.method.ratio = base.slot('none')
   c.method.surrogate = base.slot('reinforce')
   c.method.aggregate = base.slot('sequence_sum')
-  c.update.minibatches = 1
+  c.train.minibatches = 1
   return c

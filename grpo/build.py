@@ -107,9 +107,9 @@ def parts(config, overrides: Mapping[str, Any] | None = None) -> Parts:
   return Parts(
       task=task, layout=layout, knobs=knobs, policy=policy, critic=critic,
       method=_method(c['method'], layout),
-      optimiser=_optimiser(c['update'], c['update']['learning_rate']),
+      optimiser=_optimiser(c['train'], c['train']['learning_rate']),
       critic_optimiser=critic and _optimiser(
-          c['update'], c['method']['critic']['learning_rate']),
+          c['train'], c['method']['critic']['learning_rate']),
       config=c)
 
 
@@ -199,19 +199,33 @@ def _layout(task, window):
 
 def _models(spec, critic_spec, task, layout):
   """Policy and critic; the critic is None where the method has none."""
-  kinds = dict(transformer=transformer, tabular=tabular)
+  kinds = dict(transformer=_transformer, tabular=_tabular)
   name = spec['name']
   if name not in kinds:
     raise ValueError(f'model.name: unknown name {name!r}{nearest(name, kinds)}')
-  fields = {f.name for f in dataclasses.fields(kinds[name].Shape)}
+  make = kinds[name]
+  fields = set(inspect.signature(make).parameters) - {'vocab', 'length', 'critic'}
+  if name == 'transformer':
+    fields = {f.name for f in dataclasses.fields(transformer.Shape)} - {'vocab'}
   given = {k: v for k, v in spec.items() if k != 'name'}
   for key in given:
     if key not in fields:
       raise ValueError(f'model: {name} has no field {key!r}{nearest(key, fields)}')
-  derived = dict(vocab=len(task.vocab), length=layout.length)
-  shape = kinds[name].Shape(**{k: v for k, v in derived.items() if k in fields} | given)
-  critic = kinds[name].critic(shape) if critic_spec['name'] != 'none' else None
-  return kinds[name].policy(shape), critic
+  return make(len(task.vocab), layout.length, critic_spec['name'] != 'none', **given)
+
+
+def _transformer(vocab, length, critic, **fields):
+  del length  # rotary positions have no end
+  try:
+    shape = transformer.Shape(vocab=vocab, **fields)
+  except TypeError as error:
+    raise ValueError(f'model: {error}') from error
+  return transformer.policy(shape), transformer.critic(shape) if critic else None
+
+
+def _tabular(vocab, length, critic, scale=0.0):
+  return (tabular.policy(vocab, length, scale=scale),
+          tabular.critic(vocab, length) if critic else None)
 
 
 def _method(spec, layout):

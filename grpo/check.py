@@ -35,13 +35,13 @@ def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
 
 def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   """Pairs of (broken, what to tell the user)."""
-  m, s, u, k = c['method'], c['sample'], c['update'], c['checkpoint']
+  m, s, u, k = c['method'], c['sample'], c['train'], c['checkpoint']
   for path, value, low in (
       ('steps', c['steps'], 1), ('log_every', c['log_every'], 1),
       ('sample.prompts', s['prompts'], 1), ('sample.group', s['group'], 1),
-      ('sample.lag', s['lag'], 0), ('update.epochs', u['epochs'], 1),
-      ('update.minibatches', u['minibatches'], 1), ('update.micro', u['micro'], 1),
-      ('update.warmup', u['warmup'], 0), ('mesh.data', c['mesh']['data'], 1),
+      ('sample.lag', s['lag'], 0), ('train.epochs', u['epochs'], 1),
+      ('train.minibatches', u['minibatches'], 1), ('train.micro', u['micro'], 1),
+      ('train.warmup', u['warmup'], 0), ('mesh.data', c['mesh']['data'], 1),
       ('mesh.model', c['mesh']['model'], 1), ('checkpoint.every', k['every'], 1),
       ('checkpoint.keep', k['keep'], 1), ('evaluate.prompts', c['evaluate']['prompts'], 1),
       ('evaluate.group', c['evaluate']['group'], 1), ('clone.steps', c['clone']['steps'], 0),
@@ -55,17 +55,17 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
       f'checkpoint.every={k["every"]} must be a multiple of log_every={c["log_every"]}')
   parts = u['minibatches'] * u['micro']
   yield s['prompts'] % (parts * c['mesh']['data']) != 0, (
-      f'sample.prompts={s["prompts"]} must be divisible by update.minibatches={u["minibatches"]} x '
-      f'update.micro={u["micro"]} x mesh.data={c["mesh"]["data"]}: groups are never split')
+      f'sample.prompts={s["prompts"]} must be divisible by train.minibatches={u["minibatches"]} x '
+      f'train.micro={u["micro"]} x mesh.data={c["mesh"]["data"]}: groups are never split')
   devices = c['mesh']['data'] * c['mesh']['model']
   yield devices > jax.device_count(), (
       f'mesh.data x mesh.model = {devices} devices, this machine has {jax.device_count()}')
   for path, value in (('sample.temperature', s['temperature']),
-                      ('update.learning_rate', u['learning_rate']),
-                      ('update.clip_norm', u['clip_norm']),
+                      ('train.learning_rate', u['learning_rate']),
+                      ('train.clip_norm', u['clip_norm']),
                       ('clone.learning_rate', c['clone']['learning_rate'])):
     yield _number(value) and not value > 0, f'{path}: must be above 0, got {value}'
-  for path, value in (('update.b1', u['b1']), ('update.b2', u['b2'])):
+  for path, value in (('train.b1', u['b1']), ('train.b2', u['b2'])):
     yield _number(value) and not 0 <= value < 1, f'{path}: must be in [0, 1), got {value}'
   for path, value in (('clone.pass_rate', c['clone']['pass_rate']),
                       ('clone.noise', c['clone']['noise'])):
@@ -96,7 +96,7 @@ def _method(m, s, u):
       f'sample.lag={s["lag"]} trains on stale rollouts, and method.surrogate=reinforce does not '
       'correct for it: use a surrogate with a ratio, or lag 0')
   yield not corrected and u['minibatches'] * u['epochs'] > 1, (
-      'method.surrogate=reinforce has no ratio: update.minibatches and update.epochs must be 1')
+      'method.surrogate=reinforce has no ratio: train.minibatches and train.epochs must be 1')
   yield s['lag'] > 0 and m['old'] == 'recomputed', (
       'method.old=recomputed hides staleness: with sample.lag above 0 the anchor must be the sampler')
   uses_kl = m['kl']['name'] != 'none'

@@ -26,7 +26,7 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
   prompt, rows = counters['prompt_tokens'], counters['context_tokens']
   span = parts.layout.length / 2
   forward = parts.policy.flops(prompt, rows, span)
-  update, method = config['update'], config['method']
+  update, method = config['train'], config['method']
   extra = (method['old'] == 'recomputed') + _refers(method)
   policy = forward * (1 + 3 * update['epochs'] + extra)
   critic = 0.0

@@ -20,6 +20,7 @@ from grpo import check
 from grpo import keys
 from grpo.learn import checkpoint
 from grpo.learn import clone
+from grpo.learn import distributed
 from grpo.learn import flops
 from grpo.learn import metrics as logs
 from grpo.learn import record
@@ -45,43 +46,54 @@ class Programs:
   """The compiled functions of one config, each traced once. Leading axis of all arrays: seeds.
 
   Attributes:
-    initial: (keys, params or None, values) -> TrainState.
-    stretch: (state, values) -> (state, metrics) of `log_every` steps. The state is donated.
+    parts: build.Parts with the numbers of the config.
+    initial: (seeds int32 [], params or None, values) -> TrainState.
+    stretch: (state, values) -> (state, metrics, note) after `log_every` steps. The state is donated;
+      the note holds copies of its counters and of `bad_step`.
   """
 
-  def __init__(self, config, names: tuple[str, ...] = (), mesh=None):
+  def __init__(self, config, names: tuple[str, ...] = ()):
     """Builds; nothing is compiled yet.
 
     Args:
-      config: a config or its nested dicts.
+      config: nested dicts.
       names: dotted paths of scalars that differ between the runs of the seed axis.
-      mesh: devices to spread over, or None for one.
     """
-    c = build.plain(config)
-    self.parts = build.parts(c)
+    self.parts = build.parts(config)
+    sizes = config['mesh']['data'], config['mesh']['model']
+    mesh = sharding.make_mesh(*sizes) if sizes != (1, 1) else None
+    place = lambda tree: tree
+    if mesh is not None:
+      place = lambda tree: jax.lax.with_sharding_constraint(tree, sharding.over_prompts(mesh))
 
-    def initial(key, params, values):
-      return steps.initial(build.parts(c, dict(zip(names, values))), key, params)
+    def initial(seed, params, values):
+      parts = build.parts(config, dict(zip(names, values)))
+      return steps.initial(parts, keys.root(seed), params)
 
     def stretch(state, values):
-      parts = build.parts(c, dict(zip(names, values)))
-      body = lambda state, _: steps.train(parts, state, AXIS)
-      state, metrics = jax.lax.scan(body, state, length=c['log_every'])
-      # The note is a copy: the state itself is donated to the next stretch.
+      parts = build.parts(config, dict(zip(names, values)))
+      body = lambda state, _: steps.train(parts, state, AXIS, place)
+      state, metrics = jax.lax.scan(body, state, length=config['log_every'])
       note = dict(counters=state.counters, bad_step=state.bad_step)
       return state, update.merge(metrics), note
 
-    self.initial = jax.jit(jax.vmap(initial, axis_name=AXIS))
-    self._mapped, self._mesh = jax.vmap(stretch, axis_name=AXIS), mesh
-    self.stretch = jax.jit(self._mapped, donate_argnums=0)
+    initial = jax.vmap(initial, axis_name=AXIS)
+    stretch = jax.vmap(stretch, axis_name=AXIS)
+    if mesh is None:
+      self.initial = jax.jit(initial)
+      self.stretch = jax.jit(stretch, donate_argnums=0)
+      return
+    shapes = jax.eval_shape(initial, jnp.zeros([1], jnp.int32), None,
+                            tuple(jnp.zeros([1]) for _ in names))
+    places, whole = sharding.state_shardings(shapes, mesh, seeds=True), sharding.replicated(mesh)
+    self.initial = jax.jit(initial, out_shardings=places)
+    self.stretch = jax.jit(stretch, donate_argnums=0, out_shardings=(places, whole, whole))
 
-  def place(self, state):
-    """Puts a state on the mesh, and pins the program to that placement."""
-    if self._mesh is None:
-      return state
-    places = sharding.state_shardings(state, self._mesh, seeds=True)
-    self.stretch = jax.jit(self._mapped, donate_argnums=0, out_shardings=(places, None, None))
-    return jax.device_put(state, places)
+
+@functools.lru_cache(maxsize=8)
+def _programs(text: str, names: tuple[str, ...]) -> Programs:
+  """Programs of a config, kept so that a second run of it in this process compiles nothing."""
+  return Programs(json.loads(text), names)
 
 
 @functools.lru_cache(maxsize=None)
@@ -195,34 +207,32 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
   c = build.plain(config)
   settings = settings or {}
   names = tuple(sorted(settings))
-  values = tuple(jnp.asarray(settings[n]) for n in names)
+  values = tuple(np.asarray(settings[n], np.float32) for n in names)
   check.check(c, settings, len(seeds))
-  mesh = None
-  if c['mesh']['data'] * c['mesh']['model'] > 1:
-    mesh = sharding.make_mesh(c['mesh']['data'], c['mesh']['model'])
   recorder = record.Recorder(c, seeds, settings, workdir, sinks)
-  programs = Programs(c, names, mesh)
+  programs = _programs(json.dumps(c, sort_keys=True), names)
   subset, used = _shared(c, names)
   evaluate = _actor_programs(json.dumps(subset, sort_keys=True), used)[0]
   used_values = tuple(v for n, v in zip(names, values) if n in used)
-  roots = jnp.stack([keys.root(s) for s in seeds])
 
   params, clone_info = warm_start(c, seeds, names=names, values=values, cache=cache)
-  state, history = recorder.restore(programs.place(programs.initial(roots, params, values)))
+  # As host arrays these may go to any mesh, also one that spans processes.
+  fresh = programs.initial(np.asarray(seeds, np.int32), logs.fetch(params), values)
+  state, history = recorder.restore(fresh)
   if not history:
-    success, reward = logs.fetch(evaluate(state.params, roots, 0, used_values))
+    success, reward = logs.fetch(evaluate(state.params, state.key, 0, used_values))
     history = [dict(step=0, success=success.tolist(), reward=reward.tolist(),
                     sampled=success.tolist(), bad=[-1] * len(seeds), blame=None) | clone_info]
   at, pending = history[-1]['step'], None
   with signals.Stop() as stop:
-    while at < c['steps'] and not stop:
+    while at < c['steps'] and not distributed.agree(bool(stop)):
       state, metrics, note = programs.stretch(state, values)
       at += c['log_every']
-      scores = evaluate(state.params, roots, at, used_values)
+      scores = evaluate(state.params, state.key, at, used_values)
       if pending is not None:
         history.append(recorder.write(*pending, on_progress))
       pending = at, (metrics, scores, note)
-      if recorder.due(at) or at >= c['steps'] or stop:
+      if recorder.due(at) or at >= c['steps'] or distributed.agree(bool(stop)):
         history.append(recorder.write(*pending, on_progress))
         pending = None
         recorder.save(at, state, history)

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from grpo.learn import checkpoint
+from grpo.learn import distributed
 from grpo.learn import metrics
 from grpo.learn import sinks
 from grpo.learn import state as states
@@ -47,6 +48,7 @@ class Recorder:
     self._tokens = None
     if self._root is None:
       return
+    self._main = distributed.is_main()
     try:
       self._root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -60,7 +62,7 @@ class Recorder:
         field = _difference(found, json.loads(json.dumps(identity)))
         raise ValueError(f'workdir {self._root} holds a run with another {field}: choose another '
                          'folder, or remove this one')
-    else:
+    elif self._main:
       write_json(path, identity)
     self._store = checkpoint.Checkpointer(
         self._root / 'checkpoints', keep=config['checkpoint']['keep'],
@@ -75,8 +77,10 @@ class Recorder:
     found = self._store.restore_latest(shapes)
     step, state, history = (None, state, []) if found is None else (
         found[0], found[1], found[2]['history'])
-    opened = [sinks.JsonlSink(self._root / 'metrics.jsonl', resume=step)]
-    opened += [make(step) for make in self._more]
+    opened = []
+    if self._main:
+      opened = [sinks.JsonlSink(self._root / 'metrics.jsonl', resume=step)]
+      opened += [make(step) for make in self._more]
     self._writer = metrics.Writer(opened)
     return state, history
 
@@ -114,9 +118,9 @@ class Recorder:
     if on_progress is not None:
       on_progress(step, pooled | self._machine(note))
     bad = [int(x) for x in note['bad_step']]
-    return dict(step=step, success=[v['success/heldout'] for v in each],
-                reward=[v['reward/heldout'] for v in each],
-                sampled=[v['success/sampled'] for v in each], bad=bad,
+    column = lambda name: [v[name] if np.isfinite(v[name]) else None for v in each]
+    return dict(step=step, success=column('success/heldout'), reward=column('reward/heldout'),
+                sampled=column('success/sampled'), bad=bad,
                 blame=[_blame(v) for v in each] if max(bad) >= 0 else None)
 
   def close(self) -> None:

@@ -50,28 +50,29 @@ def initial(parts, key, params=None) -> states.TrainState:
       counters=states.Counters.zero(), bad_step=jnp.full([], -1, jnp.int32))
 
 
-def sample(parts, params, key, step, axis_name=None) -> types.Rollout:
-  """Rollouts of a step under `params`."""
+def sample(parts, params, key, step, axis_name=None, place=lambda tree: tree) -> types.Rollout:
+  """Rollouts of a step under `params`. `place` pins trees with leading axis P to devices."""
   c = parts.config['sample']
   return sampler.sample(
       parts.policy, params, parts.task, parts.layout, parts.knobs, key, step=step,
       prompts=c['prompts'], samples=c['group'], temperature=c['temperature'], version=step,
-      axis_name=axis_name)
+      axis_name=axis_name, place=place)
 
 
-def train(parts, state: states.TrainState, axis_name=None):
+def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tree):
   """One step.
 
   Args:
     parts: build.Parts; numbers in it may be traced.
     state: TrainState of one seed.
     axis_name: name of the mapped seed axis, where there is one.
+    place: applied to trees with leading axis P; a sharding constraint on a mesh.
 
   Returns:
     (state, metrics): metrics is a dict of types.Mean and types.Peak.
   """
   c, method = parts.config, parts.method
-  fresh = sample(parts, state.params, state.key, state.step, axis_name)
+  fresh = place(sample(parts, state.params, state.key, state.step, axis_name, place))
   waiting, rollout, ready = staleness.exchange(state.waiting, fresh, state.step)
   ok = ready & (state.bad_step < 0)
 
@@ -81,7 +82,7 @@ def train(parts, state: states.TrainState, axis_name=None):
   data = _Data(rollout=rollout, old=old, reference=reference, credit=credit)
 
   temperature = c['sample']['temperature']
-  micro, minibatches = c['update']['micro'], c['update']['minibatches']
+  micro, minibatches = c['train']['micro'], c['train']['minibatches']
   critic_params, critic_opt, critic_metrics = state.critic_params, state.critic_opt_state, {}
   warm = jnp.asarray(True)
   if parts.critic is not None:
@@ -130,7 +131,7 @@ def train(parts, state: states.TrainState, axis_name=None):
 
   carry = (state.params, state.opt_state, jnp.asarray(True))
   carry, policy_metrics, first = update.sweep(
-      policy_update, carry, data, minibatches=minibatches, passes=c['update']['epochs'])
+      policy_update, carry, data, minibatches=minibatches, passes=c['train']['epochs'])
   params, opt_state, finite = carry
   if parts.critic is not None:
     finite = finite & critic_finite
@@ -186,7 +187,7 @@ def _count(parts, counters, rollout, credit):
   # A prompt is read once a group in each of its windows that any sample reached.
   reached = jnp.any(valid[..., size:], axis=(1, 3))
   prompt = jnp.sum(jnp.any(valid[..., :size], axis=1) & reached[..., None])
-  trained = jnp.sum(credit.mask_PGT) * c['update']['epochs']
+  trained = jnp.sum(credit.mask_PGT) * c['train']['epochs']
   return states.Counters(
       rollouts=states.count(counters.rollouts, rollout.success.size),
       prompt_tokens=states.count(counters.prompt_tokens, prompt),

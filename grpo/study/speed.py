@@ -31,8 +31,8 @@ AXIS = 'seeds'
 def parts(config, work: works.Work) -> build.Parts:
   """Parts of a training step on `work`; what it leaves open comes from `config`."""
   overrides = {'sample.prompts': work.prompts, 'sample.group': work.group, 'sample.lag': 0,
-               'sample.temperature': 1.0, 'update.micro': work.micro, 'update.minibatches': 1,
-               'update.epochs': 1}
+               'sample.temperature': 1.0, 'train.micro': work.micro, 'train.minibatches': 1,
+               'train.epochs': 1}
   if work.ref:
     overrides |= {'method.kl': dict(name='k3'), 'method.kl_coef': 0.04}
   return dataclasses.replace(
