@@ -18,7 +18,8 @@ class DocsTest(absltest.TestCase):
       for match in re.findall(pattern, doc.read_text(encoding='utf-8')):
         if not path_of(doc, match).exists():
           wrong.append(f'{doc.relative_to(ROOT)}: {match}')
-    self.assertEqual(wrong, [], '\n' + '\n'.join(wrong))
+    if wrong:
+      self.fail('\n'.join(wrong))
 
   def test_links_lead_somewhere(self):
     self.check(r'\]\((?!https?:|#|mailto:)([^)#\s]+)', lambda doc, path: doc.parent / path)
