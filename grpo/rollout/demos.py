@@ -86,16 +86,20 @@ def _episode(task, layout, knobs, state, key, noise):
   K is `layout.max_turns`.
   """
   stops = jnp.asarray(task.stop_ids, jnp.int32)
-  O = layout.observation
+  O, A = layout.observation, layout.action
+  draws = jax.random.uniform(keys.stream(key, 'slip'), (layout.max_turns, A + 1))
+  expert_key = keys.stream(key, 'act')
 
-  def turn(carry, index):
+  def turn(carry, item):
+    index, draw = item
     state, alive, success, terminated = carry
-    expert = task.expert(state, keys.stream(key, 'turn', index))
-    random = jax.random.randint(keys.stream(key, 'tokens', index), (layout.action,), 1,
-                                len(task.vocab), jnp.int32)
+    expert = task.expert(state, jax.random.fold_in(expert_key, index))
+    # float32 may round the product up to its bound, which is no token.
+    random = jnp.minimum(1 + (draw[1:] * (len(task.vocab) - 1)).astype(jnp.int32),
+                         len(task.vocab) - 1)
     stop = jnp.any(random[:, None] == stops[None], axis=1)
     unstopped = jnp.cumsum(stop) - stop == 0
-    slip = jax.random.uniform(keys.stream(key, 'slip', index)) < noise
+    slip = draw[0] < noise
     action, valid = jax.tree.map(lambda x, y: jnp.where(slip, x, y), (random, unstopped), expert)
     valid = valid & alive
     action = jnp.where(valid, action, 0)
@@ -115,6 +119,6 @@ def _episode(task, layout, knobs, state, key, noise):
     return carry, (fields, alive)
 
   start = state, jnp.asarray(True), jnp.float32(0), jnp.asarray(False)
-  carry, (fields, alive_K) = jax.lax.scan(turn, start,
-                                          jnp.arange(layout.max_turns, dtype=jnp.int32))
+  turns = jnp.arange(layout.max_turns, dtype=jnp.int32)
+  carry, (fields, alive_K) = jax.lax.scan(turn, start, (turns, draws))
   return fields, alive_K, carry[2], carry[3]

@@ -1,0 +1,72 @@
+"""Prompts, checks and the split of the arithmetic task."""
+
+from absl.testing import absltest
+from absl.testing import parameterized
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grpo.tasks import arithmetic
+from tests import episodes as runs
+
+
+def terms_of(task, prompt, valid):
+  text = task.render(prompt, valid).replace(' ', '')
+  return tuple(int(term) for term in text.rstrip('=').split('+'))
+
+
+class ArithmeticTest(parameterized.TestCase):
+
+  @parameterized.parameters((2, 1), (2, 2), (3, 1), (3, 2))
+  def test_prompt_is_as_the_knobs_say_and_the_expert_is_right(self, terms, digits):
+    task = runs.build('arithmetic', max_terms=3, max_digits=2)
+    record = runs.episodes(task, 'expert', terms=terms, digits=digits)
+    self.assertEqual(runs.success(record), 1)
+    for prompt, valid, state_id in zip(record['prompt'][:50], record['prompt_valid'],
+                                       record['state_id'][:, 0]):
+      numbers = terms_of(task, prompt, valid)
+      self.assertEqual([len(str(n)) for n in numbers], [digits] * terms)
+      self.assertEqual(sum(numbers), int(state_id) - 1)
+
+  def test_only_the_exact_answer_with_its_stop_counts(self):
+    task = runs.build('arithmetic')
+    step = jax.jit(task.step)
+
+    def score(text, answer=12):
+      ids = [task.vocab.index(word) for word in text.split()]
+      action = jnp.asarray(ids + [0] * (task.action_len - len(ids)))
+      out = step(arithmetic.State(jnp.int32(answer)), action, jnp.arange(3) < len(ids), task.knobs)
+      self.assertTrue(bool(out.terminated))
+      self.assertEqual(float(out.reward), float(out.success))
+      return float(out.reward)
+
+    self.assertEqual((score('1 2 .'), score('7 .', 7), score('0 .', 0)), (1, 1, 1))
+    for wrong in ('1 2', '1 .', '2 1 .', '. 1 2', '0 1 2', '1 2 0', '1 2 =', ''):
+      self.assertEqual(score(wrong), 0, wrong)
+    self.assertEqual(score('0 7 .', 7), 0, 'a leading zero')
+
+  @parameterized.parameters(1, 2)
+  def test_split_is_disjoint_and_blind_to_order(self, digits):
+    task = runs.build('arithmetic', max_digits=digits)
+    sides = []
+    for side in (0, 1):
+      record = runs.episodes(task, 'expert', heldout=side)
+      sides.append({tuple(sorted(terms_of(task, *row)))
+                    for row in zip(record['prompt'], record['prompt_valid'])})
+    self.assertFalse(sides[0] & sides[1])
+    if digits == 1:
+      count = lambda pairs: sum(1 if a == b else 2 for a, b in pairs)
+      self.assertEqual([count(pairs) for pairs in sides], [80, 20])
+      self.assertEqual(task.prompt_space, 80)
+      self.assertEqual({a + b for a, b in sides[0]}, set(range(19)))
+      shares = np.bincount(runs.episodes(task, 'expert')['state_id'][:, 0] - 1) / runs.COUNT
+      self.assertBetween(shares.max(), 0.09, 0.135)  # a constant answer passes on 9 of 80
+
+  def test_bad_sizes(self):
+    for sizes in (dict(max_terms=1), dict(max_digits=0), dict(max_digits=9)):
+      with self.assertRaisesRegex(ValueError, 'arithmetic: '):
+        arithmetic.make(**sizes)
+
+
+if __name__ == '__main__':
+  absltest.main()

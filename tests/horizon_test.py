@@ -1,0 +1,95 @@
+"""Rules of the horizon task."""
+
+from absl.testing import absltest
+from absl.testing import parameterized
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grpo import keys
+from grpo.tasks import horizon
+from tests import episodes as runs
+
+
+class HorizonTest(parameterized.TestCase):
+
+  def follow(self, right, **knobs):
+    """Status words, reward and end of an episode whose turns are right (1) or wrong (0)."""
+    task = runs.build('horizon', max_turns=3)
+    knobs = task.knobs | knobs
+    step = jax.jit(task.step)
+    state, prompt, _ = task.reset(keys.root(0), knobs)
+    words = [task.vocab[prompt[0]]]
+    for hit in right:
+      token = 1 + (horizon.right_action(state, 4) + 1 - hit) % 4
+      out = step(state, token[None], jnp.ones(1, bool), knobs)
+      state = out.state
+      words.append(task.vocab[out.observation[0]])
+    return words, float(out.reward), bool(out.terminated)
+
+  def test_bad_then_recover(self):
+    knobs = dict(decisive=1, visibility=1.0, undo=1.0)
+    self.assertEqual(self.follow([0, 1, 0], **knobs), (['ok:m0', 'hurt', 'ok', 'ok'], 1.0, True))
+    self.assertEqual(self.follow([0, 0, 1], **knobs),
+                     (['ok:m0', 'hurt', 'lost', 'lost'], 0.0, True))
+    self.assertEqual(self.follow([0, 1], **knobs | dict(undo=0.0))[0], ['ok:m0', 'hurt', 'lost'])
+    self.assertEqual(self.follow([0, 0], **knobs | dict(visibility=0.0))[0], ['ok:m0', 'ok', 'ok'])
+
+  def test_only_the_last_turn_pays_and_hopeless_episodes_go_on(self):
+    task = runs.build('horizon')
+    for name, total in (('expert', runs.COUNT), ('uniform', 0)):
+      record = runs.episodes(task, name, decisive=8)
+      np.testing.assert_array_equal(record['reward'][:, :-1], 0)
+      self.assertEqual(record['reward'].sum(), total)
+      np.testing.assert_array_equal(record['terminated'][:, :-1], False)
+      self.assertTrue(np.all(record['terminated'][:, -1]))
+      self.assertFalse(np.any(record['truncated']))
+
+  def test_the_last_observation_is_that_of_the_last_state(self):
+    record = runs.episodes(runs.build('horizon'), 'expert')
+    cue = record['observation'][:, -1, 1] - 1 - 4
+    np.testing.assert_array_equal((record['state_id'][:, -1] - 1) % 48 // 12, cue)
+    np.testing.assert_array_equal((record['state_id'][:, -1] - 1) // 48, 8)
+
+  @parameterized.parameters((8, 4, 0, [0, 2, 4, 6]), (8, 1, 0, [0]), (8, 8, 0, list(range(8))),
+                            (8, 3, 0, [0, 3, 6]), (8, 2, 4, [0, 2]), (8, 0, 0, []), (2, 1, 0, [0]))
+  def test_decisive_turns(self, length, decisive, delay, want):
+    knobs = dict(horizon=length, decisive=decisive, delay=delay)
+    found = horizon.is_decisive(jnp.arange(length), knobs)
+    self.assertEqual(np.flatnonzero(found).tolist(), want)
+
+  def test_drift_is_told_when_it_happens_and_the_expert_follows(self):
+    task = runs.build('horizon')
+    record = runs.episodes(task, 'expert', drift=0.25, decisive=8)
+    told = np.asarray([':m' in word for word in task.vocab])[record['observation'][..., 0]]
+    self.assertAlmostEqual(told.mean(), 0.25, delta=0.02)
+    self.assertEqual(runs.success(record), 1)
+
+  def test_marks(self):
+    task = runs.build('horizon')
+    for unmarked in (0.0, 1.0):
+      cues = runs.episodes(task, 'expert', unmarked=unmarked)['prompt'][:, 1]
+      self.assertEqual({task.vocab[cue][0] for cue in cues}, {'c' if unmarked else 'C'})
+
+  def test_reseed_keeps_the_instance_and_changes_the_noise(self):
+    task = runs.build('horizon')
+    state, *_ = task.reset(keys.root(0), task.knobs)
+
+    def turn(state, _):
+      out = task.step(state, *task.expert(state, None), task.knobs)
+      return out.state, out.observation
+
+    follow = jax.jit(lambda state: jax.lax.scan(turn, state, None, length=8)[1])
+    a, b = (task.reseed(state, keys.stream(keys.root(1), 'noise', i)) for i in range(2))
+    self.assertEqual(int(task.state_id(a)), int(task.state_id(b)))
+    self.assertFalse(np.array_equal(follow(a), follow(b)))
+    np.testing.assert_array_equal(follow(a), follow(a))
+
+  def test_bad_sizes(self):
+    for sizes in (dict(actions=1), dict(max_turns=0)):
+      with self.assertRaisesRegex(ValueError, 'horizon: '):
+        horizon.make(**sizes)
+
+
+if __name__ == '__main__':
+  absltest.main()
