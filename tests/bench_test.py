@@ -99,7 +99,8 @@ class CommandTest(absltest.TestCase):
         check=False, env=os.environ | {'JAX_PLATFORMS': 'cpu'})
 
   def test_a_line_has_the_keys_of_a_comparison(self):
-    sizes = 'layers=1,hidden=32,heads=2,kv_heads=1,head_dim=16,mlp=32,vocab=32,prompts=2,group=2'
+    sizes = ('layers=1,hidden=32,heads=2,kv_heads=1,head_dim=16,mlp=32,vocab=32,prompts=2,'
+             'group=2,micro=2')
     out = self.run_bench('--case=small-ref', '--steps=2',
                          f'--change={sizes},prompt=4,completion=4')
     self.assertEqual(out.returncode, 0, out.stderr)

@@ -10,7 +10,7 @@ from grpo.study import work as works
 
 __all__ = ['Law', 'LAWS', 'verdict']
 
-_FEW = works.Work(prompts=4)
+_FEW = works.Work(prompts=4, micro=4)
 _TINY = works.Work(layers=2, hidden=32, heads=2, kv_heads=1, head_dim=16, mlp=64, vocab=64,
                    prompts=4, group=4, prompt=8, completion=8)
 
