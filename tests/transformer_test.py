@@ -184,7 +184,7 @@ class AttentionTest(absltest.TestCase):
     np.testing.assert_allclose(got, [0.8485, 1.1314, 0.8485, 1.1314], atol=1e-4)
     # 4 query heads over 2 key heads with values 1 and 2: heads 0, 1 read 1 and heads 2, 3 read 2.
     shape = transformer.Shape(layers=1, hidden=4, heads=4, kv_heads=2, head_dim=2, mlp=4, vocab=5)
-    layer = blocks.Attention(shape, key=keys.root(0))
+    layer = blocks.Attention(shape, draw=jnp.ones)
     seen = {}
 
     def attend(queries, stored, values):

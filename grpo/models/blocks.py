@@ -5,34 +5,52 @@ of arrays: `create` makes one, `bind` puts one back behind its module.
 """
 
 from collections.abc import Callable
+import math
 
 from flax import nnx
 import jax
 import jax.numpy as jnp
 
-from grpo import keys
 from grpo.models import attention
 
 __all__ = ['Linear', 'Norm', 'Attention', 'Mlp', 'Block', 'create', 'bind']
 
 
 def create(module: Callable, key) -> dict:
-  """Parameters of a fresh `module(key=key)` as a nested dict of arrays."""
-  return nnx.to_pure_dict(nnx.split(module(key=key))[1])
+  """Parameters of a fresh `module(draw=draw)` as a nested dict of arrays.
+
+  `draw(shape)` hands out standard normal numbers. All come from one long vector: programs that draw
+  each weight by itself take seconds to compile.
+  """
+  size = 0
+
+  def count(shape):
+    nonlocal size
+    size += math.prod(shape)
+    return jnp.zeros(shape)
+
+  jax.eval_shape(lambda: nnx.split(module(draw=count))[1])
+  numbers, taken = jax.random.normal(key, (size,)), 0
+
+  def draw(shape):
+    nonlocal taken
+    low, taken = taken, taken + math.prod(shape)
+    return numbers[low:taken].reshape(shape)
+
+  return nnx.to_pure_dict(nnx.split(module(draw=draw))[1])
 
 
 def bind(module: Callable) -> Callable:
   """(params) -> module with those parameters. The structure is worked out once, here."""
-  graph, _ = nnx.split(nnx.eval_shape(lambda: module(key=jax.random.key(0))))
+  graph, _ = nnx.split(nnx.eval_shape(lambda: module(draw=jnp.zeros)))
   return lambda params: nnx.merge(graph, params)
 
 
 class Linear(nnx.Module):
   """x @ kernel, weights stored in float32 and multiplied in the dtype of x."""
 
-  def __init__(self, inputs: int, outputs: int, *, key, scale: float = 1.0):
-    std = scale * inputs ** -0.5
-    self.kernel = nnx.Param(std * jax.random.normal(key, (inputs, outputs), jnp.float32))
+  def __init__(self, inputs: int, outputs: int, *, draw, scale: float = 1.0):
+    self.kernel = nnx.Param(scale * inputs ** -0.5 * draw((inputs, outputs)))
 
   def __call__(self, x):
     return x @ self.kernel[...].astype(x.dtype)
@@ -55,14 +73,14 @@ class Norm(nnx.Module):
 class Attention(nnx.Module):
   """Grouped-query attention with rotary positions; optional norm of each query and key head."""
 
-  def __init__(self, shape, *, key):
+  def __init__(self, shape, *, draw):
     queries, stored = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     self.shape = shape
     self.norm = Norm(shape.hidden, shape.norm_eps)
-    self.query = Linear(shape.hidden, queries, key=keys.stream(key, 'query'))
-    self.key = Linear(shape.hidden, stored, key=keys.stream(key, 'key'))
-    self.value = Linear(shape.hidden, stored, key=keys.stream(key, 'value'))
-    self.output = Linear(queries, shape.hidden, key=keys.stream(key, 'output'),
+    self.query = Linear(shape.hidden, queries, draw=draw)
+    self.key = Linear(shape.hidden, stored, draw=draw)
+    self.value = Linear(shape.hidden, stored, draw=draw)
+    self.output = Linear(queries, shape.hidden, draw=draw,
                          scale=(2 * shape.layers) ** -0.5)
     if shape.qk_norm:
       self.query_norm = Norm(shape.head_dim, shape.norm_eps)
@@ -90,11 +108,11 @@ class Attention(nnx.Module):
 class Mlp(nnx.Module):
   """SwiGLU: down(silu(gate(x)) * up(x)). arXiv:2002.05202"""
 
-  def __init__(self, shape, *, key):
+  def __init__(self, shape, *, draw):
     self.norm = Norm(shape.hidden, shape.norm_eps)
-    self.gate = Linear(shape.hidden, shape.mlp, key=keys.stream(key, 'gate'))
-    self.up = Linear(shape.hidden, shape.mlp, key=keys.stream(key, 'up'))
-    self.down = Linear(shape.mlp, shape.hidden, key=keys.stream(key, 'down'),
+    self.gate = Linear(shape.hidden, shape.mlp, draw=draw)
+    self.up = Linear(shape.hidden, shape.mlp, draw=draw)
+    self.down = Linear(shape.mlp, shape.hidden, draw=draw,
                        scale=(2 * shape.layers) ** -0.5)
 
   def __call__(self, x):
@@ -105,9 +123,9 @@ class Mlp(nnx.Module):
 class Block(nnx.Module):
   """One layer. `attend(queries, keys, values)` decides what is seen, and what is kept of it."""
 
-  def __init__(self, shape, *, key):
-    self.attention = Attention(shape, key=keys.stream(key, 'attention'))
-    self.mlp = Mlp(shape, key=keys.stream(key, 'mlp'))
+  def __init__(self, shape, *, draw):
+    self.attention = Attention(shape, draw=draw)
+    self.mlp = Mlp(shape, draw=draw)
 
   def __call__(self, x_PNWD, cos_sin, attend):
     mixed, kept = self.attention(x_PNWD, cos_sin, attend)

@@ -14,15 +14,17 @@ import jax.numpy as jnp
 from grpo import masked
 from grpo import types
 
-__all__ = ['token_logp', 'entropy', 'score', 'logps', 'logps_unshared', 'values', 'last_values']
+__all__ = ['Rows', 'token_logp', 'entropy', 'score', 'logps', 'logps_unshared', 'values',
+           'last_values']
 
-class _Rows(NamedTuple):
+_CHUNK = 2 ** 22  # logits alive at once, before the chunks start
+
+
+class Rows(NamedTuple):
+  """The part of a rollout that scoring reads, each [P,G,S,L]."""
   tokens: jax.Array
   valid: jax.Array
   mask: jax.Array
-
-
-_CHUNK = 2 ** 22  # logits alive at once, before the chunks start
 
 
 def token_logp(logits, tokens, temperature):
@@ -154,7 +156,7 @@ def logps_unshared(policy, params, rollout, layout, temperature):
   flat = lambda x: x.reshape(P * G * S, 1, 1, L)
   prompt = jnp.broadcast_to(rollout.tokens[:, :1, :1, :layout.prompt], (P, G, S, layout.prompt))
   valid = jnp.broadcast_to(rollout.valid[:, :1, :1, :layout.prompt], (P, G, S, layout.prompt))
-  alone = _Rows(*(flat(x) for x in (
+  alone = Rows(*(flat(x) for x in (
       jnp.concatenate([prompt, rollout.tokens[..., layout.prompt:]], axis=-1),
       jnp.concatenate([valid, rollout.valid[..., layout.prompt:]], axis=-1), rollout.mask)))
   return logps(policy, params, alone, layout, temperature).reshape(P, G, S, L)

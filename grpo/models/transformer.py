@@ -111,16 +111,17 @@ def _each(shape, bound, params, x, extras, run):
 def _trunk(shape: Shape):
   """The functions that the policy and the critic share."""
   bound = blocks.bind(functools.partial(blocks.Block, shape))
-  norm = blocks.bind(lambda key: blocks.Norm(shape.hidden, shape.norm_eps))
+  norm = blocks.bind(lambda draw: blocks.Norm(shape.hidden, shape.norm_eps))
   dtype = jnp.dtype(shape.dtype)
 
   def init(key):
     layer = lambda i: blocks.create(functools.partial(blocks.Block, shape),
                                     keys.stream(key, 'layer', i))
-    layers = (jax.vmap(layer)(jnp.arange(shape.layers)) if shape.scan
-              else {str(i): layer(i) for i in range(shape.layers)})
-    table = 0.02 * jax.random.normal(keys.stream(key, 'embed'), (shape.vocab, shape.hidden))
-    return {'embed': {'embedding': table}, 'layers': layers,
+    layers = jax.vmap(layer)(jnp.arange(shape.layers))
+    size = shape.vocab * shape.hidden
+    table = 0.02 * jax.random.normal(keys.stream(key, 'embed'), (size,))
+    return {'embed': {'embedding': table.reshape(shape.vocab, shape.hidden)},
+            'layers': layers if shape.scan else unstack(layers),
             'norm': {'scale': jnp.ones((shape.hidden,), jnp.float32)}}
 
   def embed(params, tokens):
@@ -258,8 +259,9 @@ def policy(shape: Shape) -> base.Policy:
   def init(key):
     params = init_trunk(key)
     if not shape.tied:
-      params['head'] = blocks.create(functools.partial(blocks.Linear, shape.hidden, shape.vocab),
-                                     keys.stream(key, 'head'))
+      head = functools.partial(blocks.Linear, shape.hidden, shape.vocab,
+                               scale=0.02 * shape.hidden ** 0.5)
+      params['head'] = blocks.create(head, keys.stream(key, 'head'))
     return params
 
   def logits(params, hidden):
