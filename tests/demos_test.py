@@ -60,7 +60,7 @@ class DemosTest(parameterized.TestCase):
   def test_instances_and_bad_layout(self):
     task = runs.build('arithmetic')
     layout = toy.layout(task, turns=1)
-    shown = demonstrate(task, layout, samples=2)
+    shown = jax.jit(lambda: demonstrate(task, layout, samples=2))()
     tokens = np.asarray(shown.tokens[:, :, 0])
     np.testing.assert_array_equal(tokens[:, 0], tokens[:, 1])
     self.assertLen(np.unique(tokens[:, 0], axis=0), 3)

@@ -1,5 +1,7 @@
 """Tasks. `__all__` is the list of names that a config may choose; each module has a `make`."""
 
-from grpo.tasks import arithmetic, horizon, programs
+from grpo.tasks import arithmetic
+from grpo.tasks import horizon
+from grpo.tasks import programs
 
 __all__ = ['arithmetic', 'programs', 'horizon']
