@@ -7,14 +7,17 @@ observation and no noise.
 
 Train and held-out instances never meet: an instance is held out when the sum over its terms of
 pi(last digit) + h(other digits) is a multiple of 5, where pi is a fixed shuffle of the digits. That
-is a fifth of all instances (20 of 100 pairs of one-digit numbers). The rule does not see the order
-of the terms, so `3 + 8` and `8 + 3` are on the same side; every one-digit answer occurs in
-training. Distinct prompts are few at one digit (80 to train on): a run will see all of them many
-times.
+is a fifth of all instances. The rule does not see the order of the terms, so `23 + 48` and `48 +
+23` are on the same side.
 
-Floor, from 200,000 episodes with uniform tokens of the whole vocabulary: 0.0031 for two one-digit
-terms, 0.00006 for three of two digits. Stop at once: 0. Always the same answer: at most 9/80 =
-0.11.
+Two terms of one digit have 80 prompts to train on and 20 to hold out. Nothing can be learned there
+but the table: a transformer of two layers that imitates the expert to 1.00 on the 80 scores 0.00 on
+the 20. Use that size on training prompts only. With two digits (6480 to train on) the same model,
+after 1200 cloning steps of 128, scores 1.00 on both sides; three terms of one digit, 1.00 and 0.59.
+
+Floors, from 200,000 episodes with uniform tokens of the whole vocabulary: 0.003 for two one-digit
+terms, 0.00006 for three of two digits. Stop at once: 0. Always the same answer: 9/80 = 0.11 for two
+one-digit terms, about 0.01 for two of two digits.
 """
 
 import jax
@@ -37,11 +40,12 @@ class State:
   answer: jax.Array  # int32 []
 
 
-def make(*, max_terms: int = 2, max_digits: int = 1) -> base.Task:
+def make(*, max_terms: int = 2, max_digits: int = 2) -> base.Task:
   """Sums of up to `max_terms` numbers of up to `max_digits` digits.
 
   Knobs: `terms` (2 to max_terms), `digits` (1 to max_digits), `heldout` (0 draws training
-  instances, 1 held-out ones). The easy setting is the default; max_terms=3, max_digits=2 is hard.
+  instances, 1 held-out ones). max_digits=1 is a table to learn by heart; the default, two terms of
+  two digits, generalises; max_terms=3 is hard.
 
   Args:
     max_terms: largest number of terms.
