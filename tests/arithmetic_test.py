@@ -47,7 +47,7 @@ class ArithmeticTest(parameterized.TestCase):
 
   @parameterized.parameters(1, 2)
   def test_split_is_disjoint_and_blind_to_order(self, digits):
-    task = runs.build('arithmetic', max_digits=digits)
+    task = runs.build('arithmetic', max_digits=digits, folds=5)
     sides = []
     for side in (0, 1):
       record = runs.episodes(task, 'expert', heldout=side)
@@ -62,8 +62,15 @@ class ArithmeticTest(parameterized.TestCase):
       shares = np.bincount(runs.episodes(task, 'expert')['state_id'][:, 0] - 1) / runs.COUNT
       self.assertBetween(shares.max(), 0.09, 0.135)  # a constant answer passes on 9 of 80
 
+  def test_a_table_is_not_split(self):
+    task = runs.build('arithmetic', max_digits=1)
+    self.assertNotIn('heldout', task.knobs)
+    prompts = runs.episodes(task, 'expert')['prompt']
+    self.assertLen(np.unique(prompts, axis=0), 100)
+    self.assertEqual(task.prompt_space, 100)
+
   def test_bad_sizes(self):
-    for sizes in (dict(max_terms=1), dict(max_digits=0), dict(max_digits=9)):
+    for sizes in (dict(max_terms=1), dict(folds=3), dict(max_digits=0), dict(max_digits=9)):
       with self.assertRaisesRegex(ValueError, 'arithmetic: '):
         arithmetic.make(**sizes)
 

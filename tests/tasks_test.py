@@ -15,6 +15,7 @@ from tests import episodes as runs
 # Name, module, static sizes, largest success rate of uniform tokens.
 CASES = (
     ('arithmetic', 'arithmetic', {}, 0.002),
+    ('arithmetic_easy', 'arithmetic', dict(max_digits=1), 0.01),
     ('arithmetic_hard', 'arithmetic', dict(max_terms=3, max_digits=2), 0.001),
     ('programs', 'programs', {}, 0.001),
     ('programs_hard', 'programs', dict(max_ops=2), 0.001),

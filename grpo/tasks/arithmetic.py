@@ -12,11 +12,13 @@ is a fifth of all instances. The rule does not see the order of the terms, so `2
 
 Two terms of one digit have 80 prompts to train on and 20 to hold out. Nothing can be learned there
 but the table: a transformer of two layers that imitates the expert to 1.00 on the 80 scores 0.00 on
-the 20. Use that size on training prompts only. With two digits (6480 to train on) the same model,
-after 1200 cloning steps of 128, scores 1.00 on both sides; three terms of one digit, 1.00 and 0.59.
+the 20. So at that size there is by default no split and no `heldout` knob: every prompt of a test
+has been trained on, and a score says what was learned, not what carries over. With two digits (6480
+to train on) the same model, after 1200 cloning steps of 128, scores 1.00 on both sides; three terms
+of one digit, 1.00 and 0.59.
 
 Floors, from 200,000 episodes with uniform tokens of the whole vocabulary: 0.003 for two one-digit
-terms, 0.00006 for three of two digits. Stop at once: 0. Always the same answer: 9/80 = 0.11 for two
+terms, 0.00006 for three of two digits. Stop at once: 0. Always the same answer: 1/10 for two
 one-digit terms, about 0.01 for two of two digits.
 """
 
@@ -31,7 +33,7 @@ __all__ = ['make', 'State']
 PAD, DIGIT, PLUS, EQUALS, STOP = 0, 1, 11, 12, 13
 VOCAB = ('_',) + tuple('0123456789') + ('+', '=', '.')
 SHUFFLE = (3, 8, 7, 5, 2, 4, 0, 9, 6, 1)
-FOLDS = 5  # one fold in five is held out
+FOLDS = 5  # one fold in five is held out, where instances are split
 
 
 @types.pytree
@@ -40,16 +42,17 @@ class State:
   answer: jax.Array  # int32 []
 
 
-def make(*, max_terms: int = 2, max_digits: int = 2) -> base.Task:
+def make(*, max_terms: int = 2, max_digits: int = 2, folds: int | None = None) -> base.Task:
   """Sums of up to `max_terms` numbers of up to `max_digits` digits.
 
-  Knobs: `terms` (2 to max_terms), `digits` (1 to max_digits), `heldout` (0 draws training
-  instances, 1 held-out ones). max_digits=1 is a table to learn by heart; the default, two terms of
-  two digits, generalises; max_terms=3 is hard.
+  Knobs: `terms` (2 to max_terms), `digits` (1 to max_digits), and with a split `heldout` (0 draws
+  training instances, 1 held-out ones). max_digits=1 is a table to learn by heart; the default, two
+  terms of two digits, carries over to new prompts; max_terms=3 is hard.
 
   Args:
     max_terms: largest number of terms.
     max_digits: largest number of digits of a term; 8 at most, so that sums fit in 32 bits.
+    folds: 5 holds out one instance in five, 0 none; None is 0 for two terms of one digit, else 5.
 
   Returns:
     The task; `terms` and `digits` default to the largest.
@@ -59,6 +62,10 @@ def make(*, max_terms: int = 2, max_digits: int = 2) -> base.Task:
   if not 1 <= max_digits <= 8 or max_terms * 10**max_digits >= 2**31:
     raise ValueError('arithmetic: max_digits must be 1 to 8 and the largest sum below 2^31, got '
                      f'max_terms={max_terms}, max_digits={max_digits}')
+  if folds not in (None, 0, FOLDS):
+    raise ValueError(f'arithmetic: folds must be 0, {FOLDS} or None, got {folds}')
+  if folds is None:
+    folds = 0 if (max_terms, max_digits) == (2, 1) else FOLDS
   width = len(str(max_terms * (10**max_digits - 1)))
   prompt_len = max_terms * (max_digits + 1)
   powers = jnp.asarray([10**(width - 1 - i) for i in range(width)], jnp.int32)
@@ -66,8 +73,7 @@ def make(*, max_terms: int = 2, max_digits: int = 2) -> base.Task:
   unshuffle = jnp.argsort(shuffle)
 
   def reset(key, knobs):
-    terms, digits, heldout = (jnp.asarray(knobs[k], jnp.int32) for k in ('terms', 'digits',
-                                                                         'heldout'))
+    terms, digits = (jnp.asarray(knobs[k], jnp.int32) for k in ('terms', 'digits'))
     terms, digits = jnp.clip(terms, 1, max_terms), jnp.clip(digits, 1, max_digits)
     draws = jax.random.randint(key, (max_terms * max_digits + 1,), 0, 9 * 10 * 8)
     term = jnp.arange(max_terms)[:, None]
@@ -81,9 +87,11 @@ def make(*, max_terms: int = 2, max_digits: int = 2) -> base.Task:
     ones = place == digits - 1
     higher = _numbers(jnp.where(ones, 0, grid), digits)
     marks = (shuffle[grid] * (ones & real & ~last)).sum() + (higher % 10007 * 7919 % 10007).sum()
-    residue = jnp.where(heldout > 0, 0, 1 + draws[-1] % (FOLDS - 1))
-    residue = (residue - marks) % FOLDS
-    grid = jnp.where(last, unshuffle[residue + FOLDS * (draws[-1] // (FOLDS - 1) % 2)], grid)
+    if folds:
+      heldout = jnp.asarray(knobs['heldout'], jnp.float32) > 0
+      residue = jnp.where(heldout, 0, 1 + draws[-1] % (FOLDS - 1))
+      residue = (residue - marks) % FOLDS
+      grid = jnp.where(last, unshuffle[residue + FOLDS * (draws[-1] // (FOLDS - 1) % 2)], grid)
 
     q = jnp.arange(prompt_len) - (prompt_len - terms * (digits + 1))
     j, r = jnp.clip(q, 0) // (digits + 1), jnp.clip(q, 0) % (digits + 1)
@@ -114,10 +122,11 @@ def make(*, max_terms: int = 2, max_digits: int = 2) -> base.Task:
 
   return base.Task(
       vocab=VOCAB, prompt_len=prompt_len, action_len=width + 1, observation_len=0, max_turns=1,
-      stop_ids=(STOP,), knobs=dict(terms=max_terms, digits=max_digits, heldout=0),
+      stop_ids=(STOP,),
+      knobs=dict(terms=max_terms, digits=max_digits) | (dict(heldout=0) if folds else {}),
       reset=reset, reseed=lambda state, key: state, step=step,
       state_id=lambda state: state.answer.astype(jnp.uint32) + jnp.uint32(1), expert=_expert,
-      prompt_space=_space(max_terms, max_digits))
+      prompt_space=_space(max_terms, max_digits, folds))
 
 
 def _numbers(grid, digits):
@@ -127,7 +136,7 @@ def _numbers(grid, digits):
   return (grid * scale).sum(axis=1)
 
 
-def _space(terms, digits):
+def _space(terms, digits, folds):
   """Number of distinct training prompts."""
   numbers = 10 if digits == 1 else 9 * 10**(digits - 1)
-  return numbers**terms * (FOLDS - 1) // FOLDS
+  return numbers**terms * (FOLDS - 1) // FOLDS if folds else numbers**terms
