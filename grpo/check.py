@@ -61,15 +61,18 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   yield devices > jax.device_count(), (
       f'mesh.data x mesh.model = {devices} devices, this machine has {jax.device_count()}')
   for path, value in (('sample.temperature', s['temperature']),
-                      ('train.learning_rate', u['learning_rate']),
                       ('train.clip_norm', u['clip_norm']),
                       ('clone.learning_rate', c['clone']['learning_rate'])):
     yield _number(value) and not value > 0, f'{path}: must be above 0, got {value}'
+  yield _number(u['learning_rate']) and u['learning_rate'] < 0, (
+      f'train.learning_rate: must be at least 0, got {u["learning_rate"]}')
   for path, value in (('train.b1', u['b1']), ('train.b2', u['b2'])):
     yield _number(value) and not 0 <= value < 1, f'{path}: must be in [0, 1), got {value}'
   for path, value in (('clone.pass_rate', c['clone']['pass_rate']),
                       ('clone.noise', c['clone']['noise'])):
     yield _number(value) and not 0 <= value <= 1, f'{path}: must be in [0, 1], got {value}'
+  yield c['evaluate']['heldout'] not in (0, 1), (
+      f'evaluate.heldout: allowed are 0 and 1, got {c["evaluate"]["heldout"]}')
   yield from _method(m, s, u)
   yield from _task(c['task'])
 
@@ -117,9 +120,18 @@ def _method(m, s, u):
 
 
 def _task(t):
-  if 'decisive' in t and _number(t['decisive']) and _number(t['horizon']):
-    yield t['decisive'] > t['horizon'], (
-        f'task.decisive={t["decisive"]} steps do not fit in task.horizon={t["horizon"]} turns')
+  for knob, room in (('horizon', 'max_turns'), ('terms', 'max_terms'), ('digits', 'max_digits'),
+                     ('ops', 'max_ops'), ('decisive', 'horizon')):
+    if knob in t and room in t and _number(t[knob]) and _number(t[room]):
+      yield t[knob] > t[room], (
+          f'task.{knob}={t[knob]} does not fit in task.{room}={t[room]}')
+      yield t[knob] < 0, f'task.{knob}: must be at least 0, got {t[knob]}'
+  for knob in ('visibility', 'undo', 'drift', 'partial', 'unmarked'):
+    if knob in t and _number(t[knob]):
+      yield not 0 <= t[knob] <= 1, f'task.{knob}: must be in [0, 1], got {t[knob]}'
+  if 'delay' in t and _number(t['delay']) and _number(t['horizon']):
+    yield not 0 <= t['delay'] < t['horizon'], (
+        f'task.delay={t["delay"]}: must be in 0..horizon-1 with task.horizon={t["horizon"]}')
 
 
 def _number(value) -> bool:

@@ -76,7 +76,7 @@ def main(argv):
     if line is None:
       line = progress.Progress(config.steps, start=max(0, step - config.log_every))
     line.update(step, tokens=int(values['tokens/sampled']),
-                shown={k: values[k] for k in ('success/heldout', 'reward/episode', 'loss/policy')
+                shown={k: values[k] for k in ('success/evaluated', 'reward/episode', 'loss/policy')
                        if k in values})
 
   try:
@@ -94,7 +94,7 @@ def main(argv):
   record.write_json(workdir / 'result.json', {
       k: v.tolist() if hasattr(v, 'tolist') else v for k, v in out.items()} | dict(seeds=seeds))
   last = ', '.join(f'{x:.3f}' for x in out['success'][-1])
-  print(f'success on held-out prompts, seeds {",".join(map(str, seeds))}: {last}')
+  print(f'success at the last evaluation, seeds {",".join(map(str, seeds))}: {last}')
   print(f'wrote {workdir}{os.sep}result.json')
   return 0
 

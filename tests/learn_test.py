@@ -25,6 +25,7 @@ def small(name='grpo', **overrides):
   config.model = base.slot('tabular')
   config.clone.steps = 0
   config.task.horizon, config.task.actions, config.window.turns = 3, 2, 3
+  config.task.decisive = 1
   config.steps, config.log_every, config.checkpoint.every = 4, 1, 2
   config.train.learning_rate = 0.1
   config.evaluate.prompts = 16
@@ -144,10 +145,10 @@ class LoopTest(parameterized.TestCase):
 class CounterTest(absltest.TestCase):
 
   def test_carry(self):
-    counter = states.Counters.zero().rollouts
+    counters, amount = states.no_counts(), 2**31 - 1
     for _ in range(5):
-      counter = states.count(counter, 2**31 - 1)
-    self.assertEqual(states.value(counter), 5 * (2**31 - 1))
+      counters = states.count(counters, **{name: amount for name in states.COUNTERS})
+    self.assertEqual(set(states.values(counters).values()), {5 * amount})
 
 
 if __name__ == '__main__':

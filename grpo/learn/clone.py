@@ -47,6 +47,6 @@ def train(parts, carry, key, step, done):
     return masked.mean(-types.stream(logp), mask_PGT)
 
   value, grads = jax.value_and_grad(loss)(params)
-  carry = update.apply(parts.clone_optimiser, params, opt_state, grads,
-                       ~done & jnp.isfinite(value))
-  return carry, value
+  params, opt_state, _ = update.apply(parts.clone_optimiser, params, opt_state, grads,
+                                      ~done & jnp.isfinite(value))
+  return (params, opt_state), value

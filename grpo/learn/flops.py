@@ -15,7 +15,7 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
 
   Args:
     parts: build.Parts.
-    counters: numbers of learn/state.Counters.
+    counters: numbers of learn/state.COUNTERS.
     config: nested dicts.
 
   Returns:

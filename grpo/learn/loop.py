@@ -5,11 +5,12 @@ dispatches the next stretch before it reads the numbers of the last one, and doe
 log and save.
 """
 
-import dataclasses
+import contextlib
 import functools
 import hashlib
 import json
 import pathlib
+import signal
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +29,6 @@ from grpo.learn import sharding
 from grpo.learn import signals
 from grpo.learn import state as states
 from grpo.learn import step as steps
-from grpo.learn import update
 from grpo.rollout import sampler
 
 __all__ = ['run', 'Programs', 'Stopped', 'warm_start', 'digest']
@@ -75,7 +75,7 @@ class Programs:
       body = lambda state, _: steps.train(parts, state, AXIS, place)
       state, metrics = jax.lax.scan(body, state, length=config['log_every'])
       note = dict(counters=state.counters, bad_step=state.bad_step)
-      return state, update.merge(metrics), note
+      return state, metrics.merge(), note
 
     initial = jax.vmap(initial, axis_name=AXIS)
     stretch = jax.vmap(stretch, axis_name=AXIS)
@@ -103,7 +103,7 @@ def _actor_programs(text: str, names: tuple[str, ...]):
 
   def evaluate(params, key, step, values):
     actor = build.actor(c, dict(zip(names, values)))
-    knobs = actor.knobs | ({'heldout': 1} if 'heldout' in actor.knobs else {})
+    knobs = _split(actor.knobs, c['evaluate']['heldout'])
     sampled = sampler.sample(
         actor.policy, params, actor.task, actor.layout, knobs, keys.stream(key, 'heldout'),
         step=step, prompts=c['evaluate']['prompts'], samples=c['evaluate']['group'],
@@ -122,6 +122,11 @@ def _actor_programs(text: str, names: tuple[str, ...]):
   over = functools.partial(jax.vmap, axis_name=AXIS)
   return (jax.jit(over(evaluate, in_axes=(0, 0, None, 0))), jax.jit(over(initial)),
           jax.jit(over(imitate, in_axes=(0, 0, None, 0, 0)), donate_argnums=0))
+
+
+def _split(knobs, heldout):
+  """Knobs that draw held-out prompts (1) or training prompts (0), where a task tells them apart."""
+  return knobs | ({'heldout': heldout} if 'heldout' in knobs else {})
 
 
 def _shared(config, names):
@@ -179,7 +184,8 @@ def warm_start(config, seeds, *, names=(), values=(), cache=None):
   return carry[0], info
 
 
-def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_progress=None):
+def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_progress=None,
+        on_bad: str = 'stop'):
   """Trains all seeds of a config, in one program.
 
   A folder that holds a checkpoint of the same config is continued; the result is the same, bit for
@@ -193,10 +199,13 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
     cache: folder for warm starts; None recomputes them.
     sinks: functions (resume step or None) -> further metric sink, see learn/sinks.py.
     on_progress: called with (step, dict of numbers pooled over seeds).
+    on_bad: 'stop' ends the run when a loss or gradient of any seed is not finite; 'freeze' lets the
+      others go on, and the seed keeps its last good parameters to the end.
 
   Returns:
-    dict: 'steps' [n] of log points, 'success' and 'reward' [n, seeds] on held-out prompts,
-    'sampled' [n, seeds] success of the training rollouts, and per seed the counters of
+    dict: 'steps' [n] of log points, 'success' and 'reward' [n, seeds] on evaluation prompts,
+    'sampled' [n, seeds] success of the training rollouts, 'bad_step' (-1, or the step at which a
+    seed was frozen), and per seed the counters of
     learn/state.py, 'policy_flops' and 'critic_flops'.
 
   Raises:
@@ -218,13 +227,15 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
   params, clone_info = warm_start(c, seeds, names=names, values=values, cache=cache)
   # As host arrays these may go to any mesh, also one that spans processes.
   fresh = programs.initial(np.asarray(seeds, np.int32), logs.fetch(params), values)
-  state, history = recorder.restore(fresh)
-  if not history:
-    success, reward = logs.fetch(evaluate(state.params, state.key, 0, used_values))
-    history = [dict(step=0, success=success.tolist(), reward=reward.tolist(),
-                    sampled=success.tolist(), bad=[-1] * len(seeds), blame=None) | clone_info]
-  at, pending = history[-1]['step'], None
-  with signals.Stop() as stop:
+  with contextlib.closing(recorder), signals.Stop() as stop:
+    state, history = recorder.restore(fresh)
+    if not history:
+      success, reward = logs.fetch(evaluate(state.params, state.key, 0, used_values))
+      history = [dict(step=0, success=success.tolist(), reward=reward.tolist(),
+                      sampled=success.tolist(), bad=[-1] * len(seeds), blame=None) | clone_info]
+    at, pending = history[-1]['step'], None
+    if on_bad == 'stop' and _blamed(history):
+      _refuse(history, seeds)
     while at < c['steps'] and not distributed.agree(bool(stop)):
       state, metrics, note = programs.stretch(state, values)
       at += c['log_every']
@@ -232,20 +243,20 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
       if pending is not None:
         history.append(recorder.write(*pending, on_progress))
       pending = at, (metrics, scores, note)
-      if recorder.due(at) or at >= c['steps'] or distributed.agree(bool(stop)):
+      if recorder.due(at) or at >= c['steps'] or (on_bad == 'stop' and _blamed(history)):
         history.append(recorder.write(*pending, on_progress))
         pending = None
         recorder.save(at, state, history)
-      if history[-1]['blame'] is not None:
+      if on_bad == 'stop' and _blamed(history):
+        if pending is not None:
+          history.append(recorder.write(*pending, on_progress))
+          recorder.save(at, state, history)
+        _refuse(history, seeds)
+    if at < c['steps']:
+      if pending is not None:
+        history.append(recorder.write(*pending, on_progress))
         recorder.save(at, state, history)
-        recorder.close()
-        _refuse(history[-1], seeds)
-    if pending is not None:
-      history.append(recorder.write(*pending, on_progress))
-      recorder.save(at, state, history)
-  recorder.close()
-  if at < c['steps']:
-    raise Stopped(at, stop.signum)
+      raise Stopped(at, stop.signum or signal.SIGTERM)
   return _result(programs, c, history, state)
 
 
@@ -257,23 +268,27 @@ class Stopped(RuntimeError):
     self.step, self.signum = step, signum
 
 
-def _refuse(point, seeds):
+def _blamed(history) -> bool:
+  """Whether a loss or gradient was not finite."""
+  return history[-1]['blame'] is not None
+
+
+def _refuse(history, seeds):
   """Raises for the first seed whose loss or gradient was not finite."""
-  for seed, step, metric in zip(seeds, point['bad'], point['blame']):
+  point = next(p for p in history if p['blame'] is not None)
+  for seed, step, metric in zip(seeds, point['bad'], point['blame'], strict=True):
     if step >= 0:
       raise logs.NonFinite(step, f'{metric} of seed {seed}')
 
 
 def _result(programs, c, history, state):
   """What `run` returns, as NumPy arrays and lists."""
-  counters = logs.fetch(state.counters)
-  names = [f.name for f in dataclasses.fields(states.Counters)]
-  consumed = {name: [states.value(x) for x in getattr(counters, name)] for name in names}
-  costs = [flops.spent(programs.parts, {k: v[i] for k, v in consumed.items()}, c)
-           for i in range(len(history[0]['success']))]
+  each = [states.values(x) for x in logs.fetch(state.counters)]
+  consumed = {name: [x[name] for x in each] for name in states.COUNTERS}
+  costs = [flops.spent(programs.parts, x, c) for x in each]
   return dict(
       steps=[point['step'] for point in history],
       **{k: np.asarray([point[k] for point in history]) for k in ('success', 'reward', 'sampled')},
-      **consumed,
+      **consumed, bad_step=history[-1]['bad'],
       policy_flops=[x[0] for x in costs], critic_flops=[x[1] for x in costs],
       clone_pass_rate=history[0].get('clone_pass_rate'))

@@ -106,10 +106,10 @@ class Recorder:
       The log point for the history: step, and lists over seeds.
     """
     fetched, evaluation, note = metrics.fetch(numbers)
-    each = metrics.per_seed(fetched)
+    each = metrics.per_seed(fetched.unpack())
     for i, values in enumerate(each):
-      values |= {'success/heldout': float(evaluation[0][i]),
-                 'reward/heldout': float(evaluation[1][i])}
+      values |= {'success/evaluated': float(evaluation[0][i]),
+                 'reward/evaluated': float(evaluation[1][i])}
     if self._writer is not None:
       for seed, values in zip(self._seeds, each):
         self._writer.write(step, values, seed=seed)
@@ -119,7 +119,7 @@ class Recorder:
       on_progress(step, pooled | self._machine(note))
     bad = [int(x) for x in note['bad_step']]
     column = lambda name: [v[name] if np.isfinite(v[name]) else None for v in each]
-    return dict(step=step, success=column('success/heldout'), reward=column('reward/heldout'),
+    return dict(step=step, success=column('success/evaluated'), reward=column('reward/evaluated'),
                 sampled=column('success/sampled'), bad=bad,
                 blame=[_blame(v) for v in each] if max(bad) >= 0 else None)
 
@@ -131,8 +131,8 @@ class Recorder:
 
   def _machine(self, note):
     """Rates since the last log point, and memory: not in metrics.jsonl, which is reproducible."""
-    now, tokens = time.monotonic(), sum(
-        states.value(c) for c in note['counters'].sampled_tokens)
+    now = time.monotonic()
+    tokens = sum(states.values(x)['sampled_tokens'] for x in note['counters'])
     out = {'memory/host_mib': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
            'tokens/sampled': float(tokens)}
     if self._tokens is not None:

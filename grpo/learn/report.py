@@ -1,4 +1,4 @@
-"""What a training step says about itself. Every metric is a types.Mean or a types.Peak.
+"""What a training step says about itself. Metrics are types.Mean and types.Peak.
 
 Metrics read the tensors and masks that were trained on; nothing is computed a second way.
 """
@@ -54,24 +54,25 @@ def credit(trained: types.Rollout, credit_, values_PGT, now) -> dict:
   return out
 
 
-def optimiser(name: str, metrics: dict, loss, grads):
-  """Adds loss and gradient norm of one update.
+def optimiser(name: str, metrics: types.Metrics, loss, grads, size):
+  """Adds loss, gradient norm and update norm of one update.
 
   Returns:
-    (metrics, finite bool []).
+    (types.Metrics, whether all three are finite, bool []).
   """
-  norm = optax.tree.norm(grads)
-  finite = jnp.isfinite(loss) & jnp.isfinite(norm)
-  added = {f'loss/{name}': types.Mean.of(loss), f'grad_norm/{name}': types.Mean.of(norm)}
-  return metrics | added, finite
+  added = {f'loss/{name}': loss, f'grad_norm/{name}': optax.tree.norm(grads),
+           f'update_norm/{name}': size}
+  finite = jnp.all(jnp.isfinite(jnp.stack(list(added.values()))))
+  packed = types.Metrics.pack({k: types.Mean(v, jnp.ones([])) for k, v in added.items()})
+  return metrics.join(packed), finite
 
 
-def gap(first: dict) -> dict:
+def gap(first: types.Metrics) -> dict:
   """Largest log-ratio of the first update: trainer against sampler, before anything was learned.
 
   Without lag it is rounding error, and a larger value means that the two disagree.
   """
-  return {'gap/logp': first['ratio/log_abs_max']}
+  return {'gap/logp': first.unpack()['ratio/log_abs_max']}
 
 
 def _explained(target, value, mask):

@@ -7,21 +7,16 @@ import jax.numpy as jnp
 
 from grpo import types
 
-__all__ = ['TrainState', 'Counters', 'count', 'value']
+__all__ = ['TrainState', 'COUNTERS', 'no_counts', 'count', 'values']
 
-
-@types.pytree
-class Counters:
-  """What a run has consumed so far. Each is uint32 [2], low and high word: see `value`."""
-  rollouts: jax.Array
-  prompt_tokens: jax.Array    # prompt tokens read by the sampler, once a group and window
-  context_tokens: jax.Array   # all other tokens read by the sampler, observations and copies too
-  sampled_tokens: jax.Array   # tokens that the policy chose
-  trained_tokens: jax.Array   # tokens that carried a loss, times the passes over them
-
-  @classmethod
-  def zero(cls) -> 'Counters':
-    return cls(*[jnp.zeros([2], jnp.uint32) for _ in range(5)])
+# What a run has consumed so far, in the order of `TrainState.counters`.
+COUNTERS = (
+    'rollouts',
+    'prompt_tokens',    # prompt tokens read by the sampler, once a group and window
+    'context_tokens',   # all other tokens read by the sampler, observations and copies too
+    'sampled_tokens',   # tokens that the policy chose
+    'trained_tokens',   # tokens that carried a loss, times the passes over them
+)
 
 
 @types.pytree
@@ -39,16 +34,22 @@ class TrainState:
   critic_opt_state: Any     # None without a critic
   reference: Any            # None where no slot reads a reference
   waiting: Any              # types.Rollout [lag, ...] of the delay line; None without lag
-  counters: Counters
+  counters: jax.Array       # uint32 [5, 2], low and high words of COUNTERS
   bad_step: jax.Array       # int32 []
 
 
-def count(counter, amount):
-  """Adds `amount` (below 2^31) to a uint32 [2] counter, with carry."""
-  low = counter[0] + jnp.asarray(amount, jnp.uint32)
-  return jnp.stack([low, counter[1] + (low < counter[0]).astype(jnp.uint32)])
+def no_counts():
+  """Counters of a run that has not begun."""
+  return jnp.zeros([len(COUNTERS), 2], jnp.uint32)
 
 
-def value(counter) -> int:
-  """The number held by a counter (host side)."""
-  return int(counter[0]) + (int(counter[1]) << 32)
+def count(counters, **amounts):
+  """Adds amounts, each below 2^31, with carry."""
+  added = jnp.stack([jnp.asarray(amounts[name]).astype(jnp.uint32) for name in COUNTERS])
+  low = counters[:, 0] + added
+  return jnp.stack([low, counters[:, 1] + (low < added).astype(jnp.uint32)], axis=1)
+
+
+def values(counters) -> dict[str, int]:
+  """The numbers that counters hold (host side)."""
+  return {name: int(x[0]) + (int(x[1]) << 32) for name, x in zip(COUNTERS, counters, strict=True)}

@@ -47,7 +47,7 @@ def initial(parts, key, params=None) -> states.TrainState:
       critic_params=critic_params, critic_opt_state=critic_opt,
       reference=jax.tree.map(jnp.copy, params) if methods.needs_reference(parts.method) else None,
       waiting=staleness.empty(shapes, lag),
-      counters=states.Counters.zero(), bad_step=jnp.full([], -1, jnp.int32))
+      counters=states.no_counts(), bad_step=jnp.full([], -1, jnp.int32))
 
 
 def sample(parts, params, key, step, axis_name=None, place=lambda tree: tree) -> types.Rollout:
@@ -69,7 +69,7 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
     place: applied to trees with leading axis P; a sharding constraint on a mesh.
 
   Returns:
-    (state, metrics): metrics is a dict of types.Mean and types.Peak.
+    (state, types.Metrics).
   """
   c, method = parts.config, parts.method
   fresh = place(sample(parts, state.params, state.key, state.step, axis_name, place))
@@ -83,7 +83,8 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
 
   temperature = c['sample']['temperature']
   micro, minibatches = c['train']['micro'], c['train']['minibatches']
-  critic_params, critic_opt, critic_metrics = state.critic_params, state.critic_opt_state, {}
+  critic_params, critic_opt = state.critic_params, state.critic_opt_state
+  critic_metrics = None
   warm = jnp.asarray(True)
   if parts.critic is not None:
     spec = method.critic
@@ -101,9 +102,9 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
 
       grads, value, metrics = update.gradient(loss, params, (part, weights), micro)
       grads = update.freeze(grads, spec.freeze)
-      metrics, good = report.optimiser('value', metrics, value, grads)
-      params, opt_state = update.apply(parts.critic_optimiser, params, opt_state, grads,
-                                       ok & finite & good)
+      params, opt_state, size = update.apply(
+          parts.critic_optimiser, params, opt_state, grads, ok & finite & jnp.isfinite(value))
+      metrics, good = report.optimiser('value', metrics, value, grads, size)
       return (params, opt_state, finite & good), metrics
 
     carry = (critic_params, critic_opt, jnp.asarray(True))
@@ -124,9 +125,9 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
                                  part.credit, weights)
 
     grads, value, metrics = update.gradient(loss, params, (part, weights), micro)
-    metrics, good = report.optimiser('policy', metrics, value, grads)
-    params, opt_state = update.apply(parts.optimiser, params, opt_state, grads,
-                                     ok & warm & finite & good)
+    params, opt_state, size = update.apply(
+        parts.optimiser, params, opt_state, grads, ok & warm & finite & jnp.isfinite(value))
+    metrics, good = report.optimiser('policy', metrics, value, grads, size)
     return (params, opt_state, finite & good), metrics
 
   carry = (state.params, state.opt_state, jnp.asarray(True))
@@ -142,9 +143,9 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
       reference=_reset(c['method']['reference_every'], state, params),
       waiting=waiting, counters=_count(parts, state.counters, fresh, credit),
       bad_step=jnp.where((state.bad_step < 0) & ~finite, state.step, state.bad_step))
-  metrics = report.rollout(fresh) | report.credit(rollout, credit, values, state.step)
-  metrics |= report.gap(first) | policy_metrics | critic_metrics
-  return new, metrics
+  of_step = report.rollout(fresh) | report.credit(rollout, credit, values, state.step)
+  out = types.Metrics.pack(of_step | report.gap(first)).join(policy_metrics)
+  return new, out if critic_metrics is None else out.join(critic_metrics)
 
 
 @types.pytree
@@ -187,10 +188,7 @@ def _count(parts, counters, rollout, credit):
   # A prompt is read once a group in each of its windows that any sample reached.
   reached = jnp.any(valid[..., size:], axis=(1, 3))
   prompt = jnp.sum(jnp.any(valid[..., :size], axis=1) & reached[..., None])
-  trained = jnp.sum(credit.mask_PGT) * c['train']['epochs']
-  return states.Counters(
-      rollouts=states.count(counters.rollouts, rollout.success.size),
-      prompt_tokens=states.count(counters.prompt_tokens, prompt),
-      context_tokens=states.count(counters.context_tokens, jnp.sum(valid[..., size:])),
-      sampled_tokens=states.count(counters.sampled_tokens, jnp.sum(rollout.mask)),
-      trained_tokens=states.count(counters.trained_tokens, trained))
+  return states.count(
+      counters, rollouts=rollout.success.size, prompt_tokens=prompt,
+      context_tokens=jnp.sum(valid[..., size:]), sampled_tokens=jnp.sum(rollout.mask),
+      trained_tokens=jnp.sum(credit.mask_PGT) * c['train']['epochs'])

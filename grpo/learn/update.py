@@ -12,7 +12,7 @@ import optax
 
 from grpo import types
 
-__all__ = ['split', 'merge', 'gradient', 'apply', 'freeze', 'sweep']
+__all__ = ['split', 'gradient', 'apply', 'freeze', 'sweep']
 
 
 def split(data, parts: int):
@@ -21,29 +21,23 @@ def split(data, parts: int):
       lambda x: jnp.swapaxes(x.reshape(x.shape[0] // parts, parts, *x.shape[1:]), 0, 1), data)
 
 
-def merge(metrics):
-  """Metrics with a leading axis to one: totals and counts are summed, peaks are maximised."""
-  def one(metric):
-    if isinstance(metric, types.Peak):
-      return types.Peak(jnp.max(metric.value, axis=0))
-    return types.Mean(jnp.sum(metric.total, axis=0), jnp.sum(metric.count, axis=0))
-  is_metric = lambda x: isinstance(x, (types.Mean, types.Peak))
-  return jax.tree.map(one, metrics, is_leaf=is_metric)
-
-
 def gradient(loss, params, data, micro: int):
   """Gradient of a summed loss, taken over `micro` parts of the data one after the other.
 
   Args:
-    loss: (params, data) -> (scalar, metrics).
+    loss: (params, data) -> (scalar, dict of types.Mean and types.Peak).
     params: pytree.
     data: pytree with leading axis P, divisible by micro.
     micro: number of parts.
 
   Returns:
-    (gradients, loss, metrics).
+    (gradients, loss, types.Metrics).
   """
-  grad = jax.value_and_grad(loss, has_aux=True)
+  def packed(params, data):
+    value, metrics = loss(params, data)
+    return value, types.Metrics.pack(metrics)
+
+  grad = jax.value_and_grad(packed, has_aux=True)
   if micro == 1:
     (value, metrics), grads = grad(params, data)
     return grads, value, metrics
@@ -54,7 +48,7 @@ def gradient(loss, params, data, micro: int):
 
   zeros = jax.tree.map(jnp.zeros_like, params)
   grads, (values, metrics) = jax.lax.scan(body, zeros, split(data, micro))
-  return grads, jnp.sum(values), merge(metrics)
+  return grads, jnp.sum(values), metrics.merge()
 
 
 def freeze(grads, word: str):
@@ -67,22 +61,24 @@ def freeze(grads, word: str):
 
 
 def apply(optimiser, params, opt_state, grads, ok):
-  """One optimiser step, which happens only where `ok` is true.
+  """One optimiser step, which happens only where `ok` is true and the update is finite.
 
   Returns:
-    (params, opt_state).
+    (params, opt_state, norm of the update).
   """
   updates, new_state = optimiser.update(grads, opt_state, params)
+  norm = optax.tree.norm(updates)
+  ok = ok & jnp.isfinite(norm)
   new_params = optax.apply_updates(params, updates)
   keep = lambda new, old: jnp.where(ok, new, old)
-  return jax.tree.map(keep, new_params, params), jax.tree.map(keep, new_state, opt_state)
+  return jax.tree.map(keep, new_params, params), jax.tree.map(keep, new_state, opt_state), norm
 
 
 def sweep(update, carry, data, *, minibatches: int, passes: int):
   """Runs `update` over the minibatches of `data`, `passes` times.
 
   Args:
-    update: (carry, minibatch) -> (carry, metrics).
+    update: (carry, minibatch) -> (carry, types.Metrics).
     carry: pytree.
     data: pytree with leading axis P.
     minibatches: optimiser updates a pass.
@@ -95,10 +91,11 @@ def sweep(update, carry, data, *, minibatches: int, passes: int):
     carry, metrics = update(carry, data)
     return carry, metrics, metrics
   parts = split(data, minibatches)
-
-  def one_pass(carry, _):
-    return jax.lax.scan(update, carry, parts)
-
-  carry, metrics = jax.lax.scan(one_pass, carry, None, length=passes)
-  flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), metrics)
-  return carry, merge(flat), jax.tree.map(lambda x: x[0], flat)
+  if passes == 1:
+    carry, metrics = jax.lax.scan(update, carry, parts)
+  else:
+    one_pass = lambda carry, _: jax.lax.scan(update, carry, parts)
+    carry, metrics = jax.lax.scan(one_pass, carry, None, length=passes)
+    flat = lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+    metrics = jax.tree.map(flat, metrics)
+  return carry, metrics.merge(), jax.tree.map(lambda x: x[0], metrics)

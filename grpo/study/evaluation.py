@@ -1,0 +1,94 @@
+"""Evaluates a finished or running training run from its folder."""
+
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from grpo import build
+from grpo import keys
+from grpo.learn import checkpoint
+from grpo.learn import loop
+from grpo.rollout import choose as choices
+from grpo.rollout import sampler
+from grpo.study import process
+
+__all__ = ['load', 'run']
+
+
+def load(folder: pathlib.Path):
+  """Config, seeds, step and newest complete state of a run.
+
+  Raises:
+    ValueError: the folder holds no run, or no complete checkpoint.
+  """
+  path = folder / 'config.json'
+  if not path.is_file():
+    raise ValueError(f'{folder} holds no run: it has no config.json')
+  saved = json.loads(path.read_text(encoding='utf-8'))
+  config, seeds, settings = saved['config'], saved['seeds'], saved['settings']
+  config = config | {'mesh': dict(data=1, model=1)}  # any machine can read it
+  names = tuple(sorted(settings))
+  values = tuple(np.asarray(settings[n], np.float32) for n in names)
+  programs = loop.Programs(config, names)
+  params = None
+  shapes = jax.eval_shape(programs.initial, np.asarray(seeds, np.int32), params, values)
+  with checkpoint.Checkpointer(folder / 'checkpoints') as store:
+    found = store.restore_latest(shapes)
+  if found is None:
+    raise ValueError(f'{folder} holds no complete checkpoint yet')
+  return config, seeds, found[0], found[1]
+
+
+def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature=None, top_k=None,
+        top_p=None, greedy: bool = False, heldout: bool = True, overrides=None) -> dict:
+  """Success, pass@k and pass^k of every seed on held-out prompts.
+
+  Args:
+    folder: of a run.
+    prompts: held-out prompts; the same for all seeds.
+    repeats: episodes of each.
+    passes: values of k, each at most `repeats`.
+    temperature: None for that of training.
+    top_k, top_p, greedy: truncation, at most one of them.
+    heldout: whether prompts are held-out ones, where the task has such a split.
+    overrides: dotted path -> value; changes the task.
+
+  Returns:
+    dict with the step, what was asked, and 'seeds': a dict of numbers for each.
+  """
+  for k in passes:
+    if not 1 <= k <= repeats:
+      raise ValueError(f'passes: k={k} must be in 1..{repeats}, the number of repeats')
+  config, seeds, step, state = load(folder)
+  config = build.plain(config, overrides)
+  heat = config['sample']['temperature'] if temperature is None else temperature
+  if not heat > 0:
+    raise ValueError(f'temperature: must be above 0, got {heat}; greedy takes the likeliest token')
+  chosen = (choices.top_k(top_k) if top_k is not None else
+            choices.top_p(top_p) if top_p is not None else choices.greedy if greedy else None)
+  actor = build.actor(config)
+  knobs = actor.knobs | ({'heldout': 1} if heldout and 'heldout' in actor.knobs else {})
+
+  def evaluate(params):
+    sampled = sampler.sample(
+        actor.policy, params, actor.task, actor.layout, knobs, keys.stream(keys.root(0), 'evaluate'),
+        step=0, prompts=prompts, samples=repeats, temperature=heat, axis_name=loop.AXIS,
+        choose=chosen)
+    reward_PG = jnp.sum(sampled.rewards, axis=(2, 3))
+    length_PG = jnp.sum(sampled.mask, axis=(2, 3))
+    return sampled.success > 0.5, jnp.mean(reward_PG), jnp.mean(length_PG), jnp.mean(
+        sampled.truncated)
+
+  solved, reward, length, cut = jax.device_get(
+      jax.jit(jax.vmap(evaluate, axis_name=loop.AXIS))(state.params))
+  rows = []
+  for i, seed in enumerate(seeds):
+    rows.append(dict(seed=seed, success=float(solved[i].mean()), reward=float(reward[i]),
+                     tokens=float(length[i]), truncated=float(cut[i]),
+                     **{f'pass@{k}': process.pass_at(solved[i], k) for k in passes},
+                     **{f'pass^{k}': process.pass_hat(solved[i], k) for k in passes}))
+  return dict(step=step, prompts=prompts, repeats=repeats, temperature=heat, top_k=top_k,
+              top_p=top_p, greedy=greedy, heldout=heldout, overrides=dict(overrides or {}), seeds=rows)

@@ -1,0 +1,79 @@
+"""Evaluates the newest checkpoint of a run on held-out prompts, with repeats.
+
+  python -m scripts.evaluate --workdir=runs/grpo
+  python -m scripts.evaluate --workdir=runs/grpo --prompts=64 --repeats=16 --passes=1,8,16
+  python -m scripts.evaluate --workdir=runs/grpo --greedy
+  python -m scripts.evaluate --workdir=runs/grpo --top_p=0.9 --temperature=0.7
+  python -m scripts.evaluate --workdir=runs/grpo --set=task.visibility=0.5
+
+pass@k is the probability that one of k repeats is solved, pass^k that all are. Writes evaluation.json
+into the folder: one entry per seed, and what was asked.
+"""
+
+import json
+import pathlib
+
+from absl import flags
+import numpy as np
+
+from scripts import cli
+
+_WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of a run by scripts.train.', required=True)
+_PROMPTS = flags.DEFINE_integer('prompts', 128, 'Held-out prompts.', lower_bound=1)
+_REPEATS = flags.DEFINE_integer('repeats', 8, 'Episodes of each prompt.', lower_bound=1)
+_PASSES = flags.DEFINE_list('passes', ['1', '8'], 'Values of k; each at most --repeats.')
+_TEMPERATURE = flags.DEFINE_float('temperature', None, 'Default: that of training. Above 0.')
+_TOP_K = flags.DEFINE_integer('top_k', None, 'Sample among the k likeliest tokens.', lower_bound=1)
+_TOP_P = flags.DEFINE_float('top_p', None, 'Sample among the likeliest tokens of this total mass.',
+                            lower_bound=0.0, upper_bound=1.0)
+_GREEDY = flags.DEFINE_bool('greedy', False, 'Take the likeliest token.')
+_HELDOUT = flags.DEFINE_bool('heldout', True, 'Held-out prompts; --noheldout takes training ones.')
+_SET = flags.DEFINE_multi_string('set', [], 'FIELD=NUMBER; changes a field of the task.')
+
+
+def _overrides():
+  out = {}
+  for text in _SET.value:
+    path, _, value = text.partition('=')
+    try:
+      out[path] = json.loads(value)
+    except ValueError as error:
+      raise cli.UsageError(f'--set={text}: needs FIELD=NUMBER') from error
+  return out
+
+
+def main(argv):
+  del argv
+  from scripts import device
+  device.prepare()
+  from grpo.learn import record
+  from grpo.study import evaluation
+
+  choices = [x is not None and x is not False for x in (_TOP_K.value, _TOP_P.value, _GREEDY.value)]
+  if sum(choices) > 1:
+    raise cli.UsageError('choose one of --top_k, --top_p and --greedy')
+  try:
+    passes = [int(k) for k in _PASSES.value]
+  except ValueError as error:
+    raise cli.UsageError(f'--passes={",".join(_PASSES.value)}: integers') from error
+  if _PASSES.present == 0:
+    passes = [k for k in passes if k <= _REPEATS.value]
+  folder = pathlib.Path(_WORKDIR.value)
+  out = evaluation.run(
+      folder, prompts=_PROMPTS.value, repeats=_REPEATS.value, passes=passes,
+      temperature=_TEMPERATURE.value, top_k=_TOP_K.value, top_p=_TOP_P.value, greedy=_GREEDY.value,
+      heldout=_HELDOUT.value, overrides=_overrides())
+  record.write_json(folder / 'evaluation.json', out)
+  names = list(out['seeds'][0])
+  print('  '.join(f'{n:>10}' for n in names))
+  for row in out['seeds']:
+    print('  '.join(f'{row[n]:10.3f}' if isinstance(row[n], float) else f'{row[n]:>10}'
+                    for n in names))
+  means = {n: float(np.mean([r[n] for r in out['seeds']])) for n in names if n != 'seed'}
+  print(f'step {out["step"]}, mean over seeds: '
+        + ', '.join(f'{n} {x:.3f}' for n, x in means.items()))
+  return 0
+
+
+if __name__ == '__main__':
+  cli.run(main)
