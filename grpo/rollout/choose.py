@@ -5,6 +5,8 @@ then the log-probability under the truncated distribution, which is honest but i
 recomputes: training refuses it (`check_training`).
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 
@@ -34,9 +36,19 @@ def draw(logits, uniforms, temperature, choose=None):
     logits, temperature = choose(logits.astype(jnp.float32) / temperature), 1.0
   scaled = logits.astype(jnp.float32) / temperature
   weights = jnp.exp(scaled - scaled.max(axis=-1, keepdims=True))
-  cumulative = jnp.cumsum(weights, axis=-1)
-  level = jnp.minimum(uniforms, _BELOW_ONE)[..., None] * cumulative[..., -1:]
-  tokens = jnp.sum(cumulative <= level, axis=-1, dtype=jnp.int32)
+  # Two levels, a block of tokens and a token of the block: sums of the whole vocabulary are slow.
+  size = 2 ** math.ceil(math.log2(weights.shape[-1]) / 2)
+  pad = [(0, 0)] * (weights.ndim - 1) + [(0, -weights.shape[-1] % size)]
+  weights = jnp.pad(weights, pad).reshape(*weights.shape[:-1], -1, size)
+  totals = jnp.cumsum(weights.sum(axis=-1), axis=-1)
+  level = jnp.minimum(uniforms, _BELOW_ONE)[..., None] * totals[..., -1:]
+  block = jnp.sum(totals <= level, axis=-1, keepdims=True, dtype=jnp.int32)
+  before = jnp.take_along_axis(totals, jnp.maximum(block - 1, 0), axis=-1)
+  level = level - jnp.where(block > 0, before, 0.0)
+  inside = jnp.take_along_axis(weights, block[..., None], axis=-2)[..., 0, :]
+  inside = jnp.cumsum(inside, axis=-1)
+  level = jnp.minimum(level, inside[..., -1:] * _BELOW_ONE)
+  tokens = block[..., 0] * size + jnp.sum(inside <= level, axis=-1, dtype=jnp.int32)
   return tokens, scoring.token_logp(logits, tokens, temperature)
 
 
