@@ -159,7 +159,9 @@ class StreamTest(absltest.TestCase):
     whole = self.run()
     actions = np.asarray(whole.tokens[..., 2:]).reshape(32, 16)
     self.assertLen(np.unique(actions, axis=0), 32)
-    self.assertLen(np.unique(np.asarray(whole.tokens[:, 0, 0, :2]), axis=0), 4)
+    start = np.asarray(whole.state_id[:, :, 0, 2])  # names the instance: one a group
+    self.assertLen(np.unique(start), 4)
+    np.testing.assert_array_equal(start, np.broadcast_to(start[:, :1], start.shape))
     for size in (2,):
       parts = [self.run(prompts=size, first_prompt=i) for i in range(0, 4, size)]
       _same(jax.tree.map(lambda *x: jnp.concatenate(x), *parts), whole)

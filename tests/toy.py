@@ -19,6 +19,8 @@ def _mix(*numbers):
   for number in numbers:
     x = (x ^ jnp.asarray(number).astype(jnp.uint32)) * jnp.uint32(2654435761)
     x = x ^ (x >> 15)
+    x = x * jnp.uint32(2246822519)
+    x = x ^ (x >> 13)
   return x
 
 
@@ -59,7 +61,8 @@ def chatter(*, prompt=5, action=3, observation=2, turns=5, stops=STOPS):
       vocab=tuple(str(i) for i in range(VOCAB)), prompt_len=prompt, action_len=action,
       observation_len=observation, max_turns=turns, stop_ids=stops, knobs=dict(end_share=0.0),
       reset=reset, reseed=reseed, step=step,
-      state_id=lambda state: _mix(state['total'], state['turn']) | jnp.uint32(1), expert=expert)
+      state_id=lambda state: _mix(state['instance'], state['total'], state['turn']) | jnp.uint32(1),
+      expert=expert)
 
 
 def layout(task, *, turns, segments=1, carry=0):

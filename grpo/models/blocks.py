@@ -13,7 +13,8 @@ import jax.numpy as jnp
 
 from grpo.models import attention
 
-__all__ = ['Linear', 'Norm', 'Attention', 'Mlp', 'Block', 'create', 'bind']
+__all__ = ['Linear', 'Norm', 'Attention', 'Mlp', 'Block', 'create', 'bind', 'each',
+           'stack', 'unstack']
 
 
 def create(module: Callable, key) -> dict:
@@ -131,3 +132,29 @@ class Block(nnx.Module):
     mixed, kept = self.attention(x_PNWD, cos_sin, attend)
     x_PNWD = x_PNWD + mixed
     return x_PNWD + self.mlp(x_PNWD), kept
+
+
+def stack(layers: dict) -> dict:
+  """Parameters of layers {'0': .., '1': ..} as one dict of stacked arrays, as `scan` wants them."""
+  return jax.tree.map(lambda *x: jnp.stack(x), *(layers[str(i)] for i in range(len(layers))))
+
+
+def unstack(layers: dict) -> dict:
+  """Inverse of `stack`."""
+  count = jax.tree.leaves(layers)[0].shape[0]
+  return {str(i): jax.tree.map(lambda x, i=i: x[i], layers) for i in range(count)}
+
+
+def each(shape, bound, params, x, extras, run):
+  """Runs the layers in turn: run(block, x, extra of that layer) -> (x, kept)."""
+  step = lambda x, layer, extra: run(bound(layer), x, extra)
+  if shape.remat:
+    step = jax.checkpoint(step)
+  if shape.scan:
+    return jax.lax.scan(lambda x, xs: step(x, *xs), x, (params['layers'], extras))
+  kept = []
+  for i in range(shape.layers):
+    extra = None if extras is None else tuple(part[i] for part in extras)
+    x, new = step(x, params['layers'][str(i)], extra)
+    kept.append(new)
+  return x, None if kept[0] is None else jax.tree.map(lambda *leaves: tuple(leaves), *kept)

@@ -25,6 +25,8 @@ from grpo.models import blocks
 
 __all__ = ['Shape', 'policy', 'critic', 'stack', 'unstack']
 
+stack, unstack = blocks.stack, blocks.unstack  # layers apart <-> layers stacked, for `scan`
+
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
@@ -82,32 +84,6 @@ class Cache:
   count: jax.Array  # int32 [P,N], valid tokens read so far
 
 
-def stack(layers: dict) -> dict:
-  """Parameters of layers {'0': .., '1': ..} as one dict of stacked arrays, as `scan` wants them."""
-  return jax.tree.map(lambda *x: jnp.stack(x), *(layers[str(i)] for i in range(len(layers))))
-
-
-def unstack(layers: dict) -> dict:
-  """Inverse of `stack`."""
-  count = jax.tree.leaves(layers)[0].shape[0]
-  return {str(i): jax.tree.map(lambda x, i=i: x[i], layers) for i in range(count)}
-
-
-def _each(shape, bound, params, x, extras, run):
-  """Runs the layers in turn: run(block, x, extra of that layer) -> (x, kept)."""
-  step = lambda x, layer, extra: run(bound(layer), x, extra)
-  if shape.remat:
-    step = jax.checkpoint(step)
-  if shape.scan:
-    return jax.lax.scan(lambda x, xs: step(x, *xs), x, (params['layers'], extras))
-  kept = []
-  for i in range(shape.layers):
-    extra = None if extras is None else tuple(part[i] for part in extras)
-    x, new = step(x, params['layers'][str(i)], extra)
-    kept.append(new)
-  return x, None if kept[0] is None else jax.tree.map(lambda *leaves: tuple(leaves), *kept)
-
-
 def _trunk(shape: Shape):
   """The functions that the policy and the critic share."""
   bound = blocks.bind(functools.partial(blocks.Block, shape))
@@ -121,7 +97,7 @@ def _trunk(shape: Shape):
     size = shape.vocab * shape.hidden
     table = 0.02 * jax.random.normal(keys.stream(key, 'embed'), (size,))
     return {'embed': {'embedding': table.reshape(shape.vocab, shape.hidden)},
-            'layers': layers if shape.scan else unstack(layers),
+            'layers': layers if shape.scan else blocks.unstack(layers),
             'norm': {'scale': jnp.ones((shape.hidden,), jnp.float32)}}
 
   def embed(params, tokens):
@@ -143,7 +119,8 @@ def _trunk(shape: Shape):
         return mixed, (jnp.swapaxes(stored[:, :, 0], -1, -2), values[:, :, 0])
       return block(x, cos_sin, attend)
 
-    x, (stored, values) = _each(shape, bound, params, embed(params, tokens_PL[:, None]), None, run)
+    x, (stored, values) = blocks.each(shape, bound, params, embed(params, tokens_PL[:, None]), None,
+                                      run)
     return Prefix(stored, values, valid_PL, final(params, x[:, 0, -1]))
 
   def forward(params, prefix, tokens_PNW, valid_PNW):
@@ -156,7 +133,8 @@ def _trunk(shape: Shape):
         return attention.causal(queries, stored, values, valid_PNW, prompt), None
       return block(x, cos_sin, attend)
 
-    x, _ = _each(shape, bound, params, embed(params, tokens_PNW), (prefix.keys, prefix.values), run)
+    x, _ = blocks.each(shape, bound, params, embed(params, tokens_PNW),
+                       (prefix.keys, prefix.values), run)
     return final(params, x)
 
   def start(params, prefix, rows, length, cache=None):
@@ -224,8 +202,8 @@ def _trunk(shape: Shape):
           return keys_, values_, (keys_, values_)
         return run(block, x, extra[:4], write)
 
-      x, (new_keys, new_values) = _each(dataclasses.replace(shape, remat=False), bound, params, x,
-                                        (*read, cache.keys, cache.values), step)
+      x, (new_keys, new_values) = blocks.each(dataclasses.replace(shape, remat=False), bound,
+                                              params, x, (*read, cache.keys, cache.values), step)
     count = cache.count + masked.count(valid_PNW, axis=2, dtype=jnp.int32)
     return final(params, x), dataclasses.replace(
         cache, keys=new_keys, values=new_values, valid=valid_PNJ, count=count)
