@@ -11,10 +11,14 @@ import matplotlib
 
 matplotlib.use('Agg')
 
-# Tests compile more than they compute: without LLVM's optimiser that takes a third of the time.
-os.environ.setdefault('XLA_FLAGS', '--xla_backend_optimization_level=0')
-
 import jax
+
+# Tests compile more than they compute: without LLVM's optimiser, and with the older emitters of jax
+# 0.10 (later ones refuse the flag), that takes a fifth of the time. XLA reads this when it starts.
+_FLAGS = '--xla_backend_optimization_level=0'
+if jax.__version_info__ < (0, 11):
+  _FLAGS += ' --xla_cpu_use_fusion_emitters=false'
+os.environ.setdefault('XLA_FLAGS', _FLAGS)
 
 jax.config.update('jax_platforms', os.environ.get('JAX_PLATFORMS', 'cpu'))
 jax.config.update('jax_num_cpu_devices', 4)

@@ -70,15 +70,17 @@ class Programs:
       parts = build.parts(config, dict(zip(names, values)))
       return steps.initial(parts, keys.root(seed), params)
 
+    def train(state, values):
+      return steps.train(build.parts(config, dict(zip(names, values))), state, AXIS, place)
+
     def stretch(state, values):
-      parts = build.parts(config, dict(zip(names, values)))
-      body = lambda state, _: steps.train(parts, state, AXIS, place)
+      # Mapped inside the scan: the other way round every step would be traced twice.
+      body = lambda state, _: jax.vmap(train, axis_name=AXIS)(state, values)
       state, metrics = jax.lax.scan(body, state, length=config['log_every'])
       note = dict(counters=state.counters, bad_step=state.bad_step)
       return state, metrics.merge(), note
 
     initial = jax.vmap(initial, axis_name=AXIS)
-    stretch = jax.vmap(stretch, axis_name=AXIS)
     if mesh is None:
       self.initial = jax.jit(initial)
       self.stretch = jax.jit(stretch, donate_argnums=0)
@@ -114,14 +116,17 @@ def _actor_programs(text: str, names: tuple[str, ...]):
     return clone.initial(build.actor(c, dict(zip(names, values))), key)
 
   def imitate(carry, key, step, done, values):
-    actor = build.actor(c, dict(zip(names, values)))
-    body = lambda carry, i: clone.train(actor, carry, key, step + i, done)
+    def body(carry, i):
+      one = lambda carry, key, done, values: clone.train(
+          build.actor(c, dict(zip(names, values))), carry, key, step + i, done)
+      return over(one)(carry, key, done, values)
+
     carry, losses = jax.lax.scan(body, carry, jnp.arange(c['clone']['every']))
     return carry, losses[-1]
 
   over = functools.partial(jax.vmap, axis_name=AXIS)
   return (jax.jit(over(evaluate, in_axes=(0, 0, None, 0))), jax.jit(over(initial)),
-          jax.jit(over(imitate, in_axes=(0, 0, None, 0, 0)), donate_argnums=0))
+          jax.jit(imitate, donate_argnums=0))
 
 
 def _split(knobs, heldout):
