@@ -21,7 +21,7 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
   Returns:
     (policy, critic); critic is 0 without one. Policy: sampling once, an update three times (forward
     and backward) each epoch, and once each for a reference and for recomputed anchors. Critic: values
-    once, bootstrap values once, an update three times for each of its passes.
+    once, an update three times for each of its passes.
   """
   prompt, rows = counters['prompt_tokens'], counters['context_tokens']
   span = parts.layout.length / 2
@@ -31,7 +31,7 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
   policy = forward * (1 + 3 * update['epochs'] + extra)
   critic = 0.0
   if parts.critic is not None:
-    critic = parts.critic.flops(prompt, rows, span) * (2 + 3 * parts.method.critic.updates)
+    critic = parts.critic.flops(prompt, rows, span) * (1 + 3 * parts.method.critic.updates)
   return policy, critic
 
 

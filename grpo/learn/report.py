@@ -40,16 +40,16 @@ def credit(trained: types.Rollout, credit_, values_PGT, now) -> dict:
   }
   if values_PGT is None:
     return out
-  valid_PGT = mask_PGT
+  valid_PGT = credit_.value_mask_PGT
   order_PGT = jnp.cumsum(valid_PGT, axis=2) - 1
   length_PG1 = jnp.sum(valid_PGT, axis=2, keepdims=True)
   part_PGT = (order_PGT * POSITIONS) // jnp.maximum(length_PG1, 1)
-  for part in range(POSITIONS):
-    here = valid_PGT & (part_PGT == part)
-    value, known = _explained(credit_.targets_PGT, values_PGT, here)
-    out[f'critic/explained_{part + 1}of{POSITIONS}'] = types.Mean.of(value, known)
-  value, known = _explained(credit_.targets_PGT, values_PGT, valid_PGT)
-  out['critic/explained'] = types.Mean.of(value, known)
+  parts = jnp.arange(POSITIONS)[:, None, None, None]
+  here = jnp.concatenate([valid_PGT[None], valid_PGT[None] & (part_PGT[None] == parts)])
+  value, known = _explained(credit_.targets_PGT, values_PGT, here)
+  names = ['critic/explained'] + [f'critic/explained_{i + 1}of{POSITIONS}' for i in range(POSITIONS)]
+  for i, name in enumerate(names):
+    out[name] = types.Mean(jnp.where(known[i], value[i], 0.0), known[i].astype(jnp.float32))
   out['critic/value'] = types.Mean.of(values_PGT, valid_PGT)
   return out
 
@@ -75,10 +75,11 @@ def gap(first: types.Metrics) -> dict:
   return {'gap/logp': first.unpack()['ratio/log_abs_max']}
 
 
-def _explained(target, value, mask):
-  """1 - Var(target - value) / Var(target), and whether the targets vary at all."""
-  spread = masked.var(target, mask, axis=None, ddof=0)
-  error = masked.var(target - value, mask, axis=None, ddof=0)
+def _explained(target_PGT, value_PGT, masks):
+  """1 - Var(target - value) / Var(target) on each of some masks [M,P,G,T], and whether it varies."""
+  error_PGT = target_PGT - value_PGT
+  both = jnp.stack([target_PGT, error_PGT])[:, None]
+  spread, error = masked.var(jnp.broadcast_to(both, (2, *masks.shape)), masks[None], axis=(2, 3, 4),
+                             ddof=0)
   known = spread > 1e-8
   return 1.0 - masked.divide(error, jnp.where(known, spread, 0.0)), known
-

@@ -23,6 +23,7 @@ class Policy:
       state after the last prompt token.
     forward: (params, prefix, tokens_PNW, valid_PNW) -> hidden_PNWD. Training and scoring: causal
       attention inside the row, and to the prefix. Invalid tokens are invisible to all others.
+      With a prefix of None, rows hold their own prompts.
     start: (params, prefix, rows, length, cache=None) -> cache. Empty room for `length` further
       positions of each of `rows` rows of every prompt, behind those of `cache` if one is given:
       a long row is read in blocks, and only the last of them is written to.
@@ -51,14 +52,12 @@ class Critic:
   Attributes:
     init: (key) -> params, fresh.
     graft: (params, policy_params) -> params. Trunk taken from the policy, value head kept.
-    values: (params, prompt_PL, valid_PL, tokens_PNW, valid_PNW) -> f32 [P, N, W]. Entry w is the
-      value *before* token w is emitted: it does not see token w.
-    last: the same arguments -> f32 [P, N]. Value after the last valid token of each row; the
-      bootstrap of a truncated episode.
+    states: (params, prompt_PL, valid_PL, tokens_PNW, valid_PNW) -> f32 [P, N, W + 1]. Entry w is the
+      value of the state *before* token w, which it does not see; entry W that after the last one.
+      With a prompt of None, rows hold their own prompts and entry 0 is 0.
     flops: as in Policy.
   """
   init: Callable
   graft: Callable
-  values: Callable
-  last: Callable
+  states: Callable
   flops: Callable

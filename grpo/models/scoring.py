@@ -43,14 +43,15 @@ def entropy(logits, temperature):
   return jax.nn.logsumexp(scaled, axis=-1) - jnp.sum(weights * kept, axis=-1)
 
 
-def _before(first_PD, hidden_PNWD, layout):
+def _before(first, hidden_PNWD, layout):
   """State before each action slot, [P,N,slots,A,D], from states after the tokens of the row.
 
+  `first` is the state after the prompt, [P,1,D] or [P,N,D].
   `hidden_PNWD` may stop at the last token that precedes an action.
   """
   P, N, W, D = hidden_PNWD.shape
   width = layout.slots * layout.turn
-  first = jnp.broadcast_to(first_PD[:, None, None], (P, N, 1, D))
+  first = jnp.broadcast_to(first[:, :, None], (P, N, 1, D))
   shifted = jnp.concatenate([first, hidden_PNWD], axis=2)[:, :, :width]
   shifted = jnp.pad(shifted, ((0, 0), (0, 0), (0, width - shifted.shape[2]), (0, 0)))
   return shifted.reshape(P, N, layout.slots, layout.turn, D)[:, :, :, :layout.action]
@@ -96,17 +97,31 @@ def _check(rollout, layout):
                      f'{layout.length}')
 
 
+def _shares(rollout, layout) -> bool:
+  """Whether prompts are read once a group: not where that would save under an eighth of the tokens.
+
+  Rows that hold their short prompts are one pass instead of two, which compiles and runs faster.
+  """
+  N = rollout.tokens.shape[1] * rollout.tokens.shape[2]
+  return 8 * (N - 1) * layout.prompt > N * layout.length
+
+
 def _read(policy, params, rollout, layout):
-  """States before the action slots of a rollout, each prompt read once."""
-  tokens_PNW, valid_PNW = (types.rows(x)[..., layout.prompt:]
-                           for x in (rollout.tokens, rollout.valid))
-  prefix = policy.prefill(params, *_prompts(rollout, layout))
+  """States before the action slots of a rollout."""
+  tokens_PNL, valid_PNL = types.rows(rollout.tokens), types.rows(rollout.valid)
+  tokens_PNW, valid_PNW = tokens_PNL[..., layout.prompt:], valid_PNL[..., layout.prompt:]
   used = tokens_PNW.shape[-1] - layout.observation - 1  # the tokens after it precede no action
+  if not _shares(rollout, layout):
+    last = layout.prompt + used
+    hidden = policy.forward(params, None, tokens_PNL[..., :last], valid_PNL[..., :last])
+    first, hidden = hidden[:, :, layout.prompt - 1], hidden[:, :, layout.prompt:]
+    return _before(first, hidden, layout), _actions(tokens_PNW, layout)
+  prefix = policy.prefill(params, *_prompts(rollout, layout))
   if used:
     hidden = policy.forward(params, prefix, tokens_PNW[..., :used], valid_PNW[..., :used])
   else:
     hidden = jnp.zeros((*tokens_PNW.shape[:2], 0, prefix.last.shape[-1]), prefix.last.dtype)
-  return _before(prefix.last, hidden, layout), _actions(tokens_PNW, layout)
+  return _before(prefix.last[:, None], hidden, layout), _actions(tokens_PNW, layout)
 
 
 def _scores(policy, params, before, tokens, temperature, chunk):
@@ -162,24 +177,32 @@ def logps_unshared(policy, params, rollout, layout, temperature):
   return logps(policy, params, alone, layout, temperature).reshape(P, G, S, L)
 
 
-def _value_inputs(rollout, layout):
-  rows = (types.rows(x)[..., layout.prompt:] for x in (rollout.tokens, rollout.valid))
-  return *_prompts(rollout, layout), *rows
+def _states(critic, params, rollout, layout):
+  """Value before each token of a row behind its prompt, and after the last: f32 [P,N,W + 1]."""
+  _check(rollout, layout)
+  tokens_PNL, valid_PNL = types.rows(rollout.tokens), types.rows(rollout.valid)
+  if not _shares(rollout, layout):
+    return critic.states(params, None, None, tokens_PNL, valid_PNL)[..., layout.prompt:]
+  return critic.states(params, *_prompts(rollout, layout), tokens_PNL[..., layout.prompt:],
+                       valid_PNL[..., layout.prompt:])
 
 
 def values(critic, params, rollout, layout):
   """Value before each trained token, f32 [P,G,S,L], 0 off the mask: V[t] does not see token t."""
-  _check(rollout, layout)
-  values_PNW = critic.values(params, *_value_inputs(rollout, layout))
-  x = values_PNW.reshape(*rollout.mask.shape[:3], -1)
+  before_PNW = _states(critic, params, rollout, layout)[..., :-1]
+  x = before_PNW.reshape(*rollout.mask.shape[:3], -1)
   x = jnp.pad(x, ((0, 0), (0, 0), (0, 0), (layout.prompt, 0)))
   return masked.clean(x, rollout.mask)
 
 
 def last_values(critic, params, rollout, layout):
-  """Value after the last real token of each episode, f32 [P,G]: the bootstrap of a cut episode."""
-  _check(rollout, layout)
+  """Value after the last real token of each episode, f32 [P,G]: the bootstrap of a cut episode.
+
+  The compiler merges its forward pass with that of `values`.
+  """
   P, G, S, _ = rollout.mask.shape
-  last_PGS = critic.last(params, *_value_inputs(rollout, layout)).reshape(P, G, S)
+  states = _states(critic, params, rollout, layout)
+  index = masked.last_index(types.rows(rollout.valid)[..., layout.prompt:]) + 1
+  last_PGS = jnp.take_along_axis(states, index[..., None], axis=-1).reshape(P, G, S)
   final_PG = jnp.maximum(masked.last_index(rollout.mask.any(-1)), 0)
   return jnp.take_along_axis(last_PGS, final_PG[..., None], axis=-1)[..., 0]

@@ -48,7 +48,9 @@ def policy(vocab: int, length: int, *, scale: float = 0.0) -> base.Policy:
     return Prefix(count_P, _look(params['table'], tokens_PL[:, -1], count_P))
 
   def forward(params, prefix, tokens_PNW, valid_PNW):
-    count = prefix.count[:, None, None] + jnp.cumsum(valid_PNW, axis=-1, dtype=jnp.int32)
+    count = jnp.cumsum(valid_PNW, axis=-1, dtype=jnp.int32)
+    if prefix is not None:
+      count = prefix.count[:, None, None] + count
     return _look(params['table'], tokens_PNW, count)
 
   def start(params, prefix, rows, length, cache=None):
@@ -74,21 +76,15 @@ def critic(vocab: int, length: int) -> base.Critic:
     del key
     return {'table': jnp.zeros((length, vocab), jnp.float32)}
 
-  def after(params, prompt_PL, valid_PL, tokens_PNW, valid_PNW):
-    count_P = jnp.sum(valid_PL, axis=1, dtype=jnp.int32)
-    first_P = _look(params['table'], prompt_PL[:, -1], count_P)
-    count = count_P[:, None, None] + jnp.cumsum(valid_PNW, axis=-1, dtype=jnp.int32)
-    rows = _look(params['table'], tokens_PNW, count)
-    first = jnp.broadcast_to(first_P[:, None, None], (*tokens_PNW.shape[:2], 1))
-    return jnp.concatenate([first, rows], axis=-1)
+  def states(params, prompt_PL, valid_PL, tokens_PNW, valid_PNW):
+    count = jnp.cumsum(valid_PNW, axis=-1, dtype=jnp.int32)
+    before = jnp.zeros((*tokens_PNW.shape[:2], 1), jnp.float32)
+    if prompt_PL is not None:
+      count_P = jnp.sum(valid_PL, axis=1, dtype=jnp.int32)
+      count = count_P[:, None, None] + count
+      first_P = _look(params['table'], prompt_PL[:, -1], count_P)
+      before = jnp.broadcast_to(first_P[:, None, None], before.shape)
+    return jnp.concatenate([before, _look(params['table'], tokens_PNW, count)], axis=-1)
 
-  def values(params, prompt_PL, valid_PL, tokens_PNW, valid_PNW):
-    return after(params, prompt_PL, valid_PL, tokens_PNW, valid_PNW)[..., :-1]
-
-  def last(params, prompt_PL, valid_PL, tokens_PNW, valid_PNW):
-    index = jnp.max(jnp.where(valid_PNW, jnp.arange(valid_PNW.shape[-1])[None, None] + 1, 0), -1)
-    both = after(params, prompt_PL, valid_PL, tokens_PNW, valid_PNW)
-    return jnp.take_along_axis(both, index[..., None], axis=-1)[..., 0]
-
-  return base.Critic(init=init, graft=lambda params, policy_params: params, values=values,
-                     last=last, flops=lambda prompt_tokens, row_tokens, context: 0.0)
+  return base.Critic(init=init, graft=lambda params, policy_params: params, states=states,
+                     flops=lambda prompt_tokens, row_tokens, context: 0.0)

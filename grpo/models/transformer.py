@@ -23,6 +23,10 @@ from grpo.models import attention
 from grpo.models import base
 from grpo.models import blocks
 
+# Up to this many tokens a table is read by a product: the gradient of a gather is a scatter, which a
+# CPU does one row after the other.
+_ONE_HOT = 512
+
 __all__ = ['Shape', 'policy', 'critic', 'stack', 'unstack']
 
 stack, unstack = blocks.stack, blocks.unstack  # layers apart <-> layers stacked, for `scan`
@@ -101,7 +105,10 @@ def _trunk(shape: Shape):
             'norm': {'scale': jnp.ones((shape.hidden,), jnp.float32)}}
 
   def embed(params, tokens):
-    return jnp.take(params['embed']['embedding'], tokens, axis=0, mode='clip').astype(dtype)
+    table = params['embed']['embedding'].astype(dtype)
+    if shape.vocab <= _ONE_HOT:
+      return jax.nn.one_hot(tokens, shape.vocab, dtype=dtype) @ table
+    return jnp.take(table, tokens, axis=0, mode='clip')
 
   def final(params, x):
     return norm(params['norm'])(x)
@@ -124,17 +131,19 @@ def _trunk(shape: Shape):
     return Prefix(stored, values, valid_PL, final(params, x[:, 0, -1]))
 
   def forward(params, prefix, tokens_PNW, valid_PNW):
-    before_P1 = masked.count(prefix.valid, axis=1, keepdims=True, dtype=jnp.int32)
+    before_P1, remembered = jnp.zeros((tokens_PNW.shape[0], 1), jnp.int32), None
+    if prefix is not None:
+      before_P1 = masked.count(prefix.valid, axis=1, keepdims=True, dtype=jnp.int32)
+      remembered = prefix.keys, prefix.values
     cos_sin = angles(valid_PNW, before_P1)
 
     def run(block, x, extra):
       def attend(queries, stored, values):
-        prompt = attention.shared(*extra, prefix.valid)
+        prompt = None if prefix is None else attention.shared(*extra, prefix.valid)
         return attention.causal(queries, stored, values, valid_PNW, prompt), None
       return block(x, cos_sin, attend)
 
-    x, _ = blocks.each(shape, bound, params, embed(params, tokens_PNW),
-                       (prefix.keys, prefix.values), run)
+    x, _ = blocks.each(shape, bound, params, embed(params, tokens_PNW), remembered, run)
     return final(params, x)
 
   def start(params, prefix, rows, length, cache=None):
@@ -269,21 +278,13 @@ def critic(shape: Shape) -> base.Critic:
     value = params['value']
     return (hidden.astype(jnp.float32) @ value['kernel'])[..., 0] + value['bias'][0]
 
-  def values(params, prompt_PL, valid_PL, tokens_PNW, valid_PNW):
-    prefix = prefill(params, prompt_PL, valid_PL)
-    first_PN1 = jnp.broadcast_to(read(params, prefix.last)[:, None, None],
-                                 (*tokens_PNW.shape[:2], 1))
-    # All tokens are read, though the last is not needed: `last` then shares this pass.
-    hidden = forward(params, prefix, tokens_PNW, valid_PNW)[:, :, :-1]
-    return jnp.concatenate([first_PN1, read(params, hidden)], axis=-1)
-
-  def last(params, prompt_PL, valid_PL, tokens_PNW, valid_PNW):
-    prefix = prefill(params, prompt_PL, valid_PL)
-    first_PN = jnp.broadcast_to(read(params, prefix.last)[:, None], tokens_PNW.shape[:2])
+  def states(params, prompt_PL, valid_PL, tokens_PNW, valid_PNW):
+    prefix, before_PN1 = None, jnp.zeros((*tokens_PNW.shape[:2], 1), jnp.float32)
+    if prompt_PL is not None:
+      prefix = prefill(params, prompt_PL, valid_PL)
+      before_PN1 = jnp.broadcast_to(read(params, prefix.last)[:, None, None], before_PN1.shape)
     after_PNW = read(params, forward(params, prefix, tokens_PNW, valid_PNW))
-    index_PN = masked.last_index(valid_PNW)
-    picked_PN = jnp.take_along_axis(after_PNW, jnp.maximum(index_PN, 0)[..., None], axis=-1)[..., 0]
-    return jnp.where(index_PN < 0, first_PN, picked_PN)
+    return jnp.concatenate([before_PN1, after_PNW], axis=-1)
 
   flops = functools.partial(_flops(shape), head=1)
-  return base.Critic(init=init, graft=graft, values=values, last=last, flops=flops)
+  return base.Critic(init=init, graft=graft, states=states, flops=flops)

@@ -160,7 +160,7 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
       return a + 1, any_of(going), cache, token, on, going, record
 
     end = 0
-    for i, size in enumerate(_pieces(layout)):
+    for i, size in enumerate(_pieces(layout) if A > 1 else ()):
       end += size
       if i:
         cache = policy.start(params, prefix, G, size, loop[2])

@@ -119,9 +119,13 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
   def reseed(state, key):
     return dataclasses.replace(state, noise=noise_of(key))
 
+  def pick(uniform):
+    """One of n from a uniform number; randint would take many times as long to compile."""
+    return jnp.minimum((uniform * actions).astype(jnp.int32), actions - 1)
+
   def reset(key, knobs):
     zero = jnp.zeros((), jnp.int32)
-    cue = jax.random.randint(jax.random.fold_in(key, 0), (), 0, actions, jnp.int32)
+    cue = pick(jax.random.uniform(jax.random.fold_in(key, 0)))
     state = State(zero, cue, zero, zero, zero, noise_of(jax.random.fold_in(key, 1)))
     return state, show(state, 1 + zero, knobs), jnp.ones(2, bool)
 
@@ -139,7 +143,7 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
     seen = (state.shown > 0) | (fail & (draw[1] < visibility))
     flip = draw[2] < drift
     mode = jnp.where(flip, 1 - state.mode, state.mode)
-    cue = jnp.minimum((draw[3] * actions).astype(jnp.int32), actions - 1)
+    cue = pick(draw[3])
     after = State(state.turn + 1, cue, mode, damage, (seen & (damage != OK)).astype(jnp.int32),
                   state.noise)
     over = after.turn >= horizon
