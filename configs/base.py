@@ -93,8 +93,8 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
       'transformer',
       layers=2,
       hidden=by(32, 64, 512),
-      heads=by(2, 4, 8),
-      kv_heads=by(1, 2, 4),       # divides heads
+      heads=by(2, 2, 8),
+      kv_heads=by(1, 1, 4),       # divides heads
       head_dim=by(16, 16, 64),
       mlp=by(64, 128, 2048),
       tied=True,                    # one matrix embeds tokens and scores them

@@ -43,12 +43,12 @@ def run_cell(cell: cells.Cell, workdir: pathlib.Path,
   with cells.waiting_lock(cache / f'{cell.task}-{cell.setting}.lock'):
     loop.warm_start(config, seeds, cache=cache)
   try:
-    out = loop.run(config, seeds=seeds, workdir=workdir, cache=cache,
+    out = loop.run(config, seeds=seeds, workdir=workdir, cache=cache, on_bad='freeze',
                    on_progress=lambda step, _: on_progress(step, config.steps))
   except loop.Stopped as stopped:
     raise SystemExit(128 + stopped.signum) from stopped  # saved: not a failure of the cell
   per_seed = {name: out[name] for name in (
-      'rollouts', 'prompt_tokens', 'context_tokens', 'policy_flops', 'critic_flops')}
+      'rollouts', 'prompt_tokens', 'context_tokens', 'policy_flops', 'critic_flops', 'bad_step')}
   if out['clone_pass_rate'] is not None:
     per_seed['clone_pass_rate'] = out['clone_pass_rate']
   return per_seed | {

@@ -196,7 +196,7 @@ class AttentionTest(absltest.TestCase):
       seen['heads'] = attention.attend(queries, [attention.own(stored, values, visible)])
       return seen['heads'], None
 
-    turns = attention.angles(jnp.zeros((1, 1, 1), int), 2, 1e4)
+    turns = attention.angles(jnp.zeros((1, 1, 1), int), 2, 1e4, 1)
     layer(jnp.ones((1, 1, 1, 4)), turns, attend)
     np.testing.assert_allclose(seen['heads'].reshape(4, 2)[:, 0], [1, 1, 2, 2])
 

@@ -11,18 +11,33 @@ _SEEDS = dict(smoke=2, small=8, full=16)
 
 
 def settings(size: str) -> list[dict]:
-  """Task, name, horizon, overrides and relative cost of each setting."""
+  """Task, name, horizon, overrides and relative cost of each setting.
+
+  The small size is made for two cores: sums need two layers and many steps, cue and action one
+  layer and few.
+  """
+  short, long = {}, {}
+  if size == 'small':
+    short = {'sample.prompts': 32, 'clone.pass_rate': 0.5, 'steps': 200, 'log_every': 20}
+    long = {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 64, 'steps': 80, 'log_every': 10}
   horizons = HORIZONS[:2] if size == 'smoke' else HORIZONS
-  return [dict(task='arithmetic', setting='one answer', horizon=1, overrides={}, cost=2.0)] + [
-      dict(task='horizon', setting=f'{turns} turns', horizon=turns, cost=float(turns),
-           overrides={'task.horizon': turns, 'task.decisive': 2, 'window.turns': turns})
+  return [dict(task='arithmetic', setting='one answer', horizon=1, overrides=short, cost=8.0)] + [
+      dict(task='horizon', setting=f'{turns} turns', horizon=turns, cost=4.0 + turns / 4,
+           overrides=long | {'task.horizon': turns, 'task.decisive': 2, 'window.turns': turns})
       for turns in horizons]
 
 
 def cells(size: str) -> list[sweep_cells.Cell]:
   """All arms in all settings; the seeds of an arm are those of every other arm."""
-  return [sweep_cells.Cell('quickstart', arm, s['task'], s['setting'],
-                     f'configs/{arm}.py:{size},{s["task"]}', s['overrides'],
-                     tuple(range(_SEEDS[size])), horizon=s['horizon'],
-                     cost=s['cost'] * (1.0 if arm.startswith('grpo') else 1.7))
-          for s in settings(size) for arm in ARMS]
+  made = []
+  for s in settings(size):
+    for arm in ARMS:
+      single = not arm.startswith('grpo')
+      overrides = dict(s['overrides'])
+      if single and 'sample.prompts' in overrides:  # as many rollouts, each of another prompt
+        overrides['sample.prompts'] *= 8
+      made.append(sweep_cells.Cell(
+          'quickstart', arm, s['task'], s['setting'], f'configs/{arm}.py:{size},{s["task"]}',
+          overrides, tuple(range(_SEEDS[size])), horizon=s['horizon'],
+          cost=s['cost'] * (1.7 if single else 1.0)))
+  return made

@@ -184,7 +184,8 @@ def warm_start(config, seeds, *, names=(), values=(), cache=None):
       break
   info = dict(clone_pass_rate=rate.tolist(), clone_steps=taken.tolist())
   if store is not None:
-    store.save(1, carry[0], meta=info)
+    if store.restore_latest(shapes) is None:  # another process may have been faster: same numbers
+      store.save(1, carry[0], meta=info)
     store.close()
   return carry[0], info
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 __all__ = ['Part', 'shared', 'own', 'stored', 'attend', 'causal', 'rotate', 'angles', 'positions']
 
@@ -107,12 +108,18 @@ def positions(valid_PNW, before_PN):
   return jnp.maximum(before_PN[..., None] + count_PNW - 1, 0)
 
 
-def angles(positions_PNW, width: int, theta: float):
-  """(cos, sin) f32 [P,1,N,1,W,width/2] of rotary embedding. Su et al. 2021, arXiv:2104.09864."""
-  rates = theta ** (-jnp.arange(0, width, 2, dtype=jnp.float32) / width)
-  turns = positions_PNW.astype(jnp.float32)[:, None, :, None, :, None] * rates[None, None, None,
-                                                                               None, None]
-  return jnp.cos(turns), jnp.sin(turns)
+def angles(positions_PNW, width: int, theta: float, limit: int):
+  """(cos, sin) f32 [P,1,N,1,W,width/2] of rotary embedding. Su et al. 2021, arXiv:2104.09864.
+
+  They are read from a table of the first `limit` positions. Computed in place, a compiler would fold
+  sine and cosine into every use, for every head, layer and pass again: on a CPU that was a good part
+  of a small model's time.
+  """
+  rates = theta ** (-np.arange(0, width, 2) / width)
+  turns = np.arange(limit)[:, None] * rates
+  pick = lambda table: jnp.take(jnp.asarray(table, jnp.float32), positions_PNW, axis=0,
+                                mode='clip')[:, None, :, None]
+  return pick(np.cos(turns)), pick(np.sin(turns))
 
 
 def rotate(x, cos_sin):

@@ -113,12 +113,13 @@ def _trunk(shape: Shape):
   def final(params, x):
     return norm(params['norm'])(x)
 
-  def angles(valid_PNW, before_PN):
-    return attention.angles(attention.positions(valid_PNW, before_PN), shape.head_dim, shape.theta)
+  def angles(valid_PNW, before_PN, limit):
+    return attention.angles(attention.positions(valid_PNW, before_PN), shape.head_dim, shape.theta,
+                            limit)
 
   def prefill(params, tokens_PL, valid_PL):
     valid_PNW = valid_PL[:, None]
-    cos_sin = angles(valid_PNW, jnp.zeros((tokens_PL.shape[0], 1), jnp.int32))
+    cos_sin = angles(valid_PNW, jnp.zeros((tokens_PL.shape[0], 1), jnp.int32), tokens_PL.shape[1])
 
     def run(block, x, _):
       def attend(queries, stored, values):
@@ -132,10 +133,12 @@ def _trunk(shape: Shape):
 
   def forward(params, prefix, tokens_PNW, valid_PNW):
     before_P1, remembered = jnp.zeros((tokens_PNW.shape[0], 1), jnp.int32), None
+    limit = tokens_PNW.shape[2]
     if prefix is not None:
+      limit += prefix.valid.shape[1]
       before_P1 = masked.count(prefix.valid, axis=1, keepdims=True, dtype=jnp.int32)
       remembered = prefix.keys, prefix.values
-    cos_sin = angles(valid_PNW, before_P1)
+    cos_sin = angles(valid_PNW, before_P1, limit)
 
     def run(block, x, extra):
       def attend(queries, stored, values):
@@ -168,7 +171,8 @@ def _trunk(shape: Shape):
   def extend(params, prefix, cache, tokens_PNW, valid_PNW, index):
     local = index - cache.closed_valid.shape[-1]
     before_P1 = masked.count(prefix.valid, axis=1, keepdims=True, dtype=jnp.int32)
-    cos_sin = angles(valid_PNW, before_P1 + cache.count)
+    limit = prefix.valid.shape[1] + cache.closed_valid.shape[-1] + cache.valid.shape[-1]
+    cos_sin = angles(valid_PNW, before_P1 + cache.count, limit)
     valid_PNJ = jax.lax.dynamic_update_slice_in_dim(cache.valid, valid_PNW, local, axis=2)
     width, room = tokens_PNW.shape[2], valid_PNJ.shape[2]
     order_WJ = jnp.arange(room)[None, :] <= (local + jnp.arange(width))[:, None]
