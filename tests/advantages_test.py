@@ -34,7 +34,7 @@ def every(functions):
   return call
 
 
-ALL = {name: getattr(advantages, name) for name in advantages.__all__}
+ALL = {name: getattr(advantages, name) for name in (*advantages.__all__, 'running_mean')}
 run_all, run_group = every(ALL), every(GROUP)
 
 

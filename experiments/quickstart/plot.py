@@ -29,7 +29,7 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
     plots.learning_curves(ax, here, look, y='success')
     ax.set_title(f'{task}, {setting}')
     ax.set_ylim(-0.02, 1.02)
-    ax.set_ylabel('held-out success' if ax is axes_1N[0, 0] else '')
+    ax.set_ylabel('success' if ax is axes_1N[0, 0] else '')
   last = axes_1N[0, -1]
   plots.score_against(last, [r for r in rows if r['task'] == 'horizon'], look,
                       label='turns of an episode')

@@ -3,7 +3,7 @@
 from scripts import cells as sweep_cells
 
 BASE = 'grpo'
-SCORE = 'success_last'  # held-out success after the last step; fixed before the first run
+SCORE = 'success_last'  # success on fresh episodes after the last step; fixed before the first run
 
 ARMS = ('grpo', 'grpo_dis', 'ppo', 'sao')
 HORIZONS = (2, 8, 32)   # turns; two of them decide, so the share that matters is 1, 1/4, 1/16
@@ -13,16 +13,18 @@ _SEEDS = dict(smoke=2, small=8, full=16)
 def settings(size: str) -> list[dict]:
   """Task, name, horizon, overrides and relative cost of each setting.
 
-  The small size is made for two cores: sums need two layers and many steps, cue and action one
-  layer and few.
+  The small size is made for two cores.
   """
   short, long = {}, {}
   if size == 'small':
-    short = {'sample.prompts': 32, 'clone.pass_rate': 0.5, 'steps': 200, 'log_every': 20}
-    long = {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 64, 'steps': 80, 'log_every': 10}
+    short = {'model.layers': 1, 'clone.pass_rate': 0.6, 'clone.learning_rate': 2e-3,
+             'train.learning_rate': 7e-4, 'steps': 300, 'log_every': 30, 'checkpoint.every': 60}
+    long = {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 32, 'model.heads': 1,
+            'sample.prompts': 8, 'train.minibatches': 2, 'train.learning_rate': 1e-3, 'steps': 50,
+            'log_every': 5, 'checkpoint.every': 25}
   horizons = HORIZONS[:2] if size == 'smoke' else HORIZONS
-  return [dict(task='arithmetic', setting='one answer', horizon=1, overrides=short, cost=8.0)] + [
-      dict(task='horizon', setting=f'{turns} turns', horizon=turns, cost=4.0 + turns / 4,
+  return [dict(task='arithmetic', setting='one answer', horizon=1, overrides=short, cost=10.0)] + [
+      dict(task='horizon', setting=f'{turns} turns', horizon=turns, cost=4.0 + turns / 2,
            overrides=long | {'task.horizon': turns, 'task.decisive': 2, 'window.turns': turns})
       for turns in horizons]
 

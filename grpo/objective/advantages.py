@@ -20,7 +20,7 @@ from grpo import masked
 from grpo.objective.context import Context
 
 __all__ = ['raw', 'group_center', 'group_zscore', 'leave_one_out', 'process_zscore',
-           'group_mean_batch_std', 'batch_zscore', 'running_mean', 'critic', 'critic_whiten']
+           'group_mean_batch_std', 'batch_zscore', 'critic', 'critic_whiten']
 
 _ALL = (0, 1, 2)
 
