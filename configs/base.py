@@ -31,7 +31,7 @@ def _task(name: str) -> ml_collections.ConfigDict:
   elif name == 'programs':
     t.ops = 1                              # operators of the hidden function, 1 to max_ops
     t.max_ops = t.get_ref('ops')           # room for the answer, in operators
-    t.partial = 0.0                        # weight of the share of tests passed in the reward, 0 to 1
+    t.partial = 0.0                        # weight of the share of tests passed in the reward, 0..1
     t.examples = 4                         # input and output pairs in the prompt
     t.tests = 12                           # hidden tests
   else:
@@ -42,7 +42,7 @@ def _task(name: str) -> ml_collections.ConfigDict:
     t.visibility = 0.0                     # share of failures that the next observation shows
     t.undo = 0.0                           # probability that the right action repairs a failure
     t.drift = 0.0                          # probability a turn that the right answers change
-    t.delay = 0                            # routine turns between the last decisive block and the end
+    t.delay = 0                            # routine turns between the last decisive block and end
     t.unmarked = 0.0                       # 1: decisive turns look like the others
   return t
 

@@ -1,15 +1,15 @@
 """From a config to the parts of a run: the only reader of a ConfigDict.
 
-Scalars of a config may be replaced by traced values (`overrides`), which is how one compiled program
-serves a grid of learning rates, clip ranges or task knobs.
+Scalars of a config may be replaced by traced values (`overrides`), which is how one compiled
+program serves a grid of learning rates, clip ranges or task knobs.
 """
 
+from collections.abc import Mapping
 import dataclasses
 import difflib
 import functools
 import importlib
 import inspect
-from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
@@ -191,8 +191,8 @@ def _layout(task, window):
     return types.Layout(turns=task.max_turns, **sizes)
   carry = window['carry']
   if not 1 <= carry <= window['turns']:
-    raise ValueError(f'window.carry: must be in 1..window.turns ({window["turns"]}) when an episode '
-                     f'of {task.max_turns} turns takes several windows, got {carry}')
+    raise ValueError(f'window.carry: must be in 1..window.turns ({window["turns"]}) when an '
+                     f'episode of {task.max_turns} turns takes several windows, got {carry}')
   segments = -(-(task.max_turns - carry) // window['turns'])
   return types.Layout(turns=window['turns'], segments=segments, carry=carry, **sizes)
 

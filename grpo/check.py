@@ -46,7 +46,8 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
       ('checkpoint.keep', k['keep'], 1), ('evaluate.prompts', c['evaluate']['prompts'], 1),
       ('evaluate.group', c['evaluate']['group'], 1), ('clone.steps', c['clone']['steps'], 0),
       ('clone.every', c['clone']['every'], 1), ('clone.prompts', c['clone']['prompts'], 1),
-      ('window.turns', c['window']['turns'], 1), ('method.reference_every', m['reference_every'], 0),
+      ('window.turns', c['window']['turns'], 1),
+      ('method.reference_every', m['reference_every'], 0),
   ):
     yield value < low, f'{path}: must be at least {low}, got {value}'
   yield c['steps'] % c['log_every'] != 0, (
@@ -101,7 +102,8 @@ def _method(m, s, u):
   yield not corrected and u['minibatches'] * u['epochs'] > 1, (
       'method.surrogate=reinforce has no ratio: train.minibatches and train.epochs must be 1')
   yield s['lag'] > 0 and m['old'] == 'recomputed', (
-      'method.old=recomputed hides staleness: with sample.lag above 0 the anchor must be the sampler')
+      'method.old=recomputed hides staleness: with sample.lag above 0 the anchor must be '
+      'the sampler')
   uses_kl = m['kl']['name'] != 'none'
   yield _number(m['kl_coef']) and uses_kl and m['kl_coef'] == 0, (
       f'method.kl={m["kl"]["name"]} has no weight: set method.kl_coef, or kl to none')

@@ -1,9 +1,9 @@
 """Named random streams.
 
 Every random number of a run comes from `stream(root, name, *indices)`: the root key, folded with
-the hash of a name and with each index, two words a fold. A stream is a pure function of (seed, name, step,
-prompt, sample, ...) with global indices, so the number of devices, workers, micro-batches or
-restarts changes nothing, and no key has to be stored, split or carried.
+the hash of a name and with each index, two words a fold. A stream is a pure function of (seed,
+name, step, prompt, sample, ...) with global indices, so the number of devices, workers,
+micro-batches or restarts changes nothing, and no key has to be stored, split or carried.
 """
 
 import zlib

@@ -1,7 +1,7 @@
 """Reductions under a mask: the only place that divides by a mask.
 
-`mask` is boolean and broadcastable to `x`. Values off the mask are replaced before they are used, so
-inf and NaN there change neither the result nor its gradient. An empty mask gives 0 with zero
+`mask` is boolean and broadcastable to `x`. Values off the mask are replaced before they are used,
+so inf and NaN there change neither the result nor its gradient. An empty mask gives 0 with zero
 gradient.
 """
 

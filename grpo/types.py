@@ -29,7 +29,7 @@ def pytree(cls):
 class Layout:
   """Static places of tokens in a window: the same for every row, so a slot index is a number.
 
-  A window is  [ prompt | turn | turn | ... ], and one turn is  [ action slots | observation slots ].
+  A window is [ prompt | turn | turn | ... ], and one turn is [ action slots | observation slots ].
   Prompts and observations are padded on the left, actions on the right, so the token before the
   first token of an action is always real. Window 0 holds `carry + turns` new turns. A later window
   starts with the same prompt and a copy of the last `carry` turns (off the mask), then `turns` new
@@ -90,7 +90,7 @@ class Rollout:
   tokens: jax.Array      # int32 [P,G,S,L]; pad is 0
   valid: jax.Array       # bool  [P,G,S,L]; a real token: prompt, action or observation
   mask: jax.Array        # bool  [P,G,S,L]; the policy chose this token, and it is trained
-  logp: jax.Array        # f32   [P,G,S,L]; nats, under the policy that sampled, temperature included
+  logp: jax.Array        # f32   [P,G,S,L]; nats, under the policy that sampled, with temperature
   rewards: jax.Array     # f32   [P,G,S,L]; on the last token of the turn that earned them
   turn: jax.Array        # int32 [P,G,S,L]; global turn index of the episode
   state_id: jax.Array    # uint32 [P,G,S,L]; anchor key of the environment state before the turn

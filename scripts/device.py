@@ -35,9 +35,9 @@ def prepare() -> None:
 def _compile_quickly() -> None:
   """Asks LLVM for less work where only a CPU can be used.
 
-  Level 1 compiles in two thirds of the time, and with the older emitters of jax 0.10 in half of what
-  is left, while these programs run as fast: their time is in matrix products, which are library
-  calls. Flags that the user has set are left alone.
+  Level 1 compiles in two thirds of the time, and with the older emitters of jax 0.10 in half of
+  what is left, while these programs run as fast: their time is in matrix products, which are
+  library calls. Flags that the user has set are left alone.
   """
   plugins = ('jax_cuda12_plugin', 'jax_cuda13_plugin', 'jax_rocm7_plugin', 'libtpu')
   cpu = os.environ.get('JAX_PLATFORMS', '') == 'cpu' or not any(
@@ -46,6 +46,6 @@ def _compile_quickly() -> None:
   if not cpu or 'xla_backend_optimization_level' in flags:
     return
   flags += ' --xla_backend_optimization_level=1'
-  if jax.__version_info__ < (0, 11) and 'fusion_emitters' not in flags:  # later ones refuse the flag
+  if jax.__version_info__ < (0, 11) and 'fusion_emitters' not in flags:  # later: refused
     flags += ' --xla_cpu_use_fusion_emitters=false'
   os.environ['XLA_FLAGS'] = flags.strip()

@@ -6,8 +6,8 @@
   python -m scripts.evaluate --workdir=runs/grpo --top_p=0.9 --temperature=0.7
   python -m scripts.evaluate --workdir=runs/grpo --set=task.visibility=0.5
 
-pass@k is the probability that one of k repeats is solved, pass^k that all are. Writes evaluation.json
-into the folder: one entry per seed, and what was asked.
+pass@k is the probability that one of k repeats is solved, pass^k that all are. Writes
+evaluation.json into the folder: one entry per seed, and what was asked.
 """
 
 import json

@@ -2,7 +2,7 @@
 
   python -m scripts.train --config=configs/grpo.py:smoke --workdir=runs/grpo
   python -m scripts.train --config=configs/sao.py:small --workdir=runs/sao --config.task.horizon=64
-  python -m scripts.train --config=configs/ppo.py:small,arithmetic --workdir=runs/ppo --seeds=0,1,2,3
+  python -m scripts.train --config=configs/ppo.py:small,arithmetic --workdir=runs/ppo --seeds=0,1,2
   python -m scripts.train --config=configs/grpo.py:small --workdir=runs/grpo --tensorboard
 
 The config argument is SIZE or SIZE,TASK: smoke, small or full; arithmetic, programs or horizon. Any
@@ -23,7 +23,8 @@ from absl import flags
 from scripts import cli
 
 _CONFIG = cli.config_flag('configs/grpo.py:small')
-_WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of the run; made if missing.', required=True)
+_WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of the run; made if missing.',
+                               required=True)
 _SEEDS = flags.DEFINE_list('seeds', None, 'Seeds, such as 0,1,2; by default config.seed alone.')
 _TENSORBOARD = flags.DEFINE_bool('tensorboard', False, 'Also write TensorBoard event files.')
 _WANDB = flags.DEFINE_enum('wandb', 'disabled', ['disabled', 'offline', 'online'],

@@ -11,10 +11,9 @@ import numpy as np
 from grpo.objective import advantages
 from grpo.objective import chunks
 from grpo.objective import returns
+from tests import golden
 from tests import rollouts
 from tests.golden import GOLDEN
-from tests.golden import both_types
-from tests.golden import row
 
 partial = functools.partial
 
@@ -38,7 +37,7 @@ def gae(reward, value, mask, last, numbers, *, function, bootstrap):
 
 class AdvantageTest(parameterized.TestCase):
 
-  @both_types
+  @golden.both_types
   def test_grpo(self, f, tol):
     case = GOLDEN['grpo_outcome_advantage']
     expected = case['expected']
@@ -58,7 +57,7 @@ class AdvantageTest(parameterized.TestCase):
     for name, got in run(f(groups(case['inputs']['rewards'], 4)), f([[[0.7]]])).items():
       np.testing.assert_allclose(np.ravel(got), np.ravel(expected[name]), tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_process_rewards(self, f, tol):
     case = GOLDEN['grpo_process_supervision']
     x, valid = f([[[0.2, 0.8, 1.0], [0.0, 0.5, 0.0]]]), np.array([[[1, 1, 1], [1, 1, 0]]], bool)
@@ -74,14 +73,14 @@ class AdvantageTest(parameterized.TestCase):
     for name, got in run(x, valid).items():
       np.testing.assert_allclose(got[0], padded(case['expected'][name], 5), tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_rloo(self, f, tol):
     case = GOLDEN['rloo_opo_maxrl']
     x = f(groups(case['inputs']['rewards'], 4))
     got = jax.jit(lambda *x: advantages.leave_one_out(*x, None))(x, np.ones(x.shape, bool))
     np.testing.assert_allclose(np.ravel(got), case['expected']['rloo'], tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_reinforce_plus_plus(self, f, tol):
     case = GOLDEN['reinforce_plus_plus']
     lengths, total = case['inputs']['lengths'], case['inputs']['rewards']
@@ -102,15 +101,15 @@ class AdvantageTest(parameterized.TestCase):
 class ReturnTest(parameterized.TestCase):
 
   def gae(self, f, reward, value, mask=None, *, last=0.0, bootstrap='none', **numbers):
-    reward, value = row(f(reward)), row(f(value))
-    mask = np.ones(reward.shape, bool) if mask is None else row(np.asarray(mask, bool))
+    reward, value = golden.row(f(reward)), golden.row(f(value))
+    mask = np.ones(reward.shape, bool) if mask is None else golden.row(np.asarray(mask, bool))
     function = returns.adaptive_lambda_return if 'alpha' in numbers else returns.lambda_return
     numbers = {k: f(v) for k, v in numbers.items()}
     target, got = gae(reward, value, mask, f([[last]]), numbers, function=function,
                       bootstrap=bootstrap)
     return np.asarray(target)[0, 0], np.asarray(got)[0, 0]
 
-  @both_types
+  @golden.both_types
   def test_gae(self, f, tol):
     case = GOLDEN['gae_plain']
     reward, value = case['inputs']['rewards'], case['inputs']['values']
@@ -127,7 +126,7 @@ class ReturnTest(parameterized.TestCase):
     np.testing.assert_allclose(got, case['expected']['egae_truncated_gamma1_lam0.95_reward0'],
                                tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_observations_are_stepped_over(self, f, tol):
     case = GOLDEN['gae_skip_observation']
     inputs, expected = case['inputs'], case['expected']
@@ -141,12 +140,13 @@ class ReturnTest(parameterized.TestCase):
     def whiten(target, mask, value):
       return advantages.critic_whiten(target, mask, rollouts.context(mask, values=value))
 
-    white = np.asarray(whiten(row(target), row(mask), row(f(inputs['values']))))[0, 0][mask]
+    white = whiten(golden.row(target), golden.row(mask), golden.row(f(inputs['values'])))
+    white = np.asarray(white)[0, 0][mask]
     whitened = np.asarray(expected['whitened'])[mask]
     # The source divides sums by count + 1e-8 and whitens in another order.
     np.testing.assert_allclose(white, whitened, max(tol, 1e-7), max(tol, 1e-7))
 
-  @both_types
+  @golden.both_types
   def test_sao(self, f, tol):
     case = GOLDEN['sao_decoupled_gae']
     inputs, expected = case['inputs'], case['expected']
@@ -155,7 +155,7 @@ class ReturnTest(parameterized.TestCase):
     target, _ = self.gae(f, inputs['rewards'], inputs['values'], inputs['mask'], lam=1.0)
     np.testing.assert_allclose(target, expected['critic_target_lambda1'], tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_adaptive_lambda(self, f, tol):
     # Value 1 on the first token and reward 1 on the last of l tokens: the deltas are -1, 0, ..., 1
     # and the advantage of the first token is lam^(l-1) - 1.
@@ -173,7 +173,7 @@ class ReturnTest(parameterized.TestCase):
       want = [lam**(n - 1) - 1.0 for n, lam in table]
       np.testing.assert_allclose(np.asarray(got)[:, 0, 0], want, tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_turns(self, f, tol):
     case = GOLDEN['turn_and_bilevel_gae']
     inputs, expected = case['inputs'], case['expected']
@@ -189,12 +189,13 @@ class ReturnTest(parameterized.TestCase):
       got = advantages.critic(target, valid, context)
       return chunks.spread(got, chunk), chunks.spread(target, chunk)
 
-    got, target = run(row(np.asarray(inputs['mask'], bool)), row(np.asarray(inputs['turn_id'])),
-                      row(f(inputs['rewards'])), row(f(inputs['values'])))
+    got, target = run(golden.row(np.asarray(inputs['mask'], bool)),
+                      golden.row(np.asarray(inputs['turn_id'])),
+                      golden.row(f(inputs['rewards'])), golden.row(f(inputs['values'])))
     np.testing.assert_allclose(np.ravel(got), expected['turn_gae_advantage_broadcast'], tol, tol)
     np.testing.assert_allclose(np.ravel(target), expected['turn_gae_return_broadcast'], tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_chunks(self, f, tol):
     case = GOLDEN['chunk_returns']
     inputs, expected = case['inputs'], case['expected']

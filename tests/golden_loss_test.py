@@ -17,10 +17,9 @@ from grpo.objective import ratios
 from grpo.objective import returns
 from grpo.objective import rewards
 from grpo.objective import surrogates
+from tests import golden
 from tests import rollouts
 from tests.golden import GOLDEN
-from tests.golden import both_types
-from tests.golden import row
 
 partial = functools.partial
 CONSTANT = partial(aggregate.constant_length, length=10)
@@ -63,7 +62,7 @@ class LossTest(parameterized.TestCase):
     np.testing.assert_allclose(got[0], expected['loss'], tol, tol)
     np.testing.assert_allclose(got[1], expected['grad_logp'], tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_clip(self, f, tol):
     case = GOLDEN['ppo_clip_losses']
     for name, weights, numbers in (
@@ -78,7 +77,7 @@ class LossTest(parameterized.TestCase):
                       aggregate=aggregate.token)
     self.check(got, case['expected'], tol)
 
-  @both_types
+  @golden.both_types
   def test_kl_in_loss(self, f, tol):
     case = GOLDEN['grpo_loss_with_k3_beta0p04']
     for name, penalty in (('plain_k3', kl.k3),
@@ -86,7 +85,7 @@ class LossTest(parameterized.TestCase):
       got = self.policy(f, case['inputs'], kl=penalty, kl_coef=0.04)
       self.check(got, case['expected'][name], tol)
 
-  @both_types
+  @golden.both_types
   def test_gspo(self, f, tol):
     case = GOLDEN['gspo']
     inputs, numbers = case['inputs'], dict(low=0.05, high=0.08)
@@ -101,7 +100,7 @@ class LossTest(parameterized.TestCase):
     got = np.exp(np.asarray(got)[:, 0, 0])
     np.testing.assert_allclose(got, case['expected']['sequence_ratio'], tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_cispo(self, f, tol):
     case = GOLDEN['cispo']
     for name, low, high in (('two_sided_clip_0p8_1p28', 0.2, 0.28),
@@ -111,7 +110,7 @@ class LossTest(parameterized.TestCase):
                         aggregate=aggregate.token)
       self.check(got, case['expected'][name], tol)
 
-  @both_types
+  @golden.both_types
   def test_dis(self, f, tol):
     case = GOLDEN['dis']
     count = np.sum(case['inputs']['mask'])
@@ -126,7 +125,7 @@ class LossTest(parameterized.TestCase):
       self.assertEqual(dropped.total, count - np.sum(expected['kept']))
       self.assertEqual(dropped.count, count)
 
-  @both_types
+  @golden.both_types
   def test_positive_nll(self, f, tol):
     case = GOLDEN['vapo_positive_nll']
     inputs = case['inputs'] | dict(old_logp=case['inputs']['logp'])
@@ -134,7 +133,7 @@ class LossTest(parameterized.TestCase):
                             auxiliary=(partial(auxiliary.positive_nll, coef=inputs['mu']),))
     np.testing.assert_allclose(got, case['expected']['weighted'], tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_aggregates(self, f, tol):
     case = GOLDEN['aggregation_modes']
     mask, x = np.asarray(case['inputs']['mask'], bool)[None], f(case['inputs']['loss'])[None]
@@ -145,10 +144,10 @@ class LossTest(parameterized.TestCase):
     for name, got in run(mask, x).items():
       np.testing.assert_allclose(got, case['expected'][name], tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_value_loss(self, f, tol):
     case = GOLDEN['value_loss_and_adaptive_kl']
-    x = {k: row(f(case['inputs'][k][0])) for k in ('values', 'old_values', 'returns')}
+    x = {k: golden.row(f(case['inputs'][k][0])) for k in ('values', 'old_values', 'returns')}
 
     @jax.jit
     def run(x, mask):
@@ -158,7 +157,7 @@ class LossTest(parameterized.TestCase):
     got = run(x, np.ones((1, 1, 3), bool))
     np.testing.assert_allclose(got, case['expected']['value_loss_token_mean'], tol, tol)
 
-  @both_types
+  @golden.both_types
   def test_overlong(self, f, tol):
     case = GOLDEN['dapo_overlong_penalty']
     lengths = np.asarray(case['inputs']['lengths'])
@@ -171,7 +170,7 @@ class LossTest(parameterized.TestCase):
 
 class KlTest(parameterized.TestCase):
 
-  @both_types
+  @golden.both_types
   def test_values_and_gradients_by_enumeration(self, f, tol):
     """Expected gradient over the three actions of a softmax, samples held fixed."""
     case = GOLDEN['kl_estimators']
@@ -202,7 +201,7 @@ class KlTest(parameterized.TestCase):
     np.testing.assert_allclose(off_policy, expected['grad_reverse_KL'], tol, tol)
     np.testing.assert_allclose(expected['E_grad_k3'], expected['grad_forward_KL'], 1e-12, 1e-12)
 
-  @both_types
+  @golden.both_types
   def test_two_tokens(self, f, tol):
     """All four paths of a binary tree: k1 in the reward has the full gradient, k2 has not."""
     case = GOLDEN['kl_two_token']

@@ -56,7 +56,8 @@ class LoopTest(parameterized.TestCase):
       actual = loop.run(config, seeds=[3, 5], workdir=broken)
       for key, value in expected.items():
         np.testing.assert_array_equal(actual[key], value, key)
-      self.assertEqual((whole / 'metrics.jsonl').read_text(), (broken / 'metrics.jsonl').read_text())
+      self.assertEqual((whole / 'metrics.jsonl').read_text(),
+                       (broken / 'metrics.jsonl').read_text())
       found = [self._state(config, path) for path in (whole, broken)]
       jax.tree.map(np.testing.assert_array_equal, *found)
 

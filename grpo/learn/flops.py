@@ -20,8 +20,8 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
 
   Returns:
     (policy, critic); critic is 0 without one. Policy: sampling once, an update three times (forward
-    and backward) each epoch, and once each for a reference and for recomputed anchors. Critic: values
-    once, an update three times for each of its passes.
+    and backward) each epoch, and once each for a reference and for recomputed anchors. Critic:
+    values once, an update three times for each of its passes.
   """
   prompt, rows = counters['prompt_tokens'], counters['context_tokens']
   span = parts.layout.length / 2

@@ -48,8 +48,8 @@ class Programs:
   Attributes:
     parts: build.Parts with the numbers of the config.
     initial: (seeds int32 [], params or None, values) -> TrainState.
-    stretch: (state, values) -> (state, metrics, note) after `log_every` steps. The state is donated;
-      the note holds copies of its counters and of `bad_step`.
+    stretch: (state, values) -> (state, metrics, note) after `log_every` steps. The state is
+      donated; the note holds copies of its counters and of `bad_step`.
   """
 
   def __init__(self, config, names: tuple[str, ...] = ()):
@@ -98,7 +98,7 @@ def _programs(text: str, names: tuple[str, ...]) -> Programs:
   return Programs(json.loads(text), names)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _actor_programs(text: str, names: tuple[str, ...]):
   """Programs that do not depend on the method, shared by all arms of a process."""
   c = json.loads(text)

@@ -47,7 +47,8 @@ def credit(trained: types.Rollout, credit_, values_PGT, now) -> dict:
   parts = jnp.arange(POSITIONS)[:, None, None, None]
   here = jnp.concatenate([valid_PGT[None], valid_PGT[None] & (part_PGT[None] == parts)])
   value, known = _explained(credit_.targets_PGT, values_PGT, here)
-  names = ['critic/explained'] + [f'critic/explained_{i + 1}of{POSITIONS}' for i in range(POSITIONS)]
+  names = ['critic/explained']
+  names += [f'critic/explained_{i + 1}of{POSITIONS}' for i in range(POSITIONS)]
   for i, name in enumerate(names):
     out[name] = types.Mean(jnp.where(known[i], value[i], 0.0), known[i].astype(jnp.float32))
   out['critic/value'] = types.Mean.of(values_PGT, valid_PGT)
@@ -76,7 +77,7 @@ def gap(first: types.Metrics) -> dict:
 
 
 def _explained(target_PGT, value_PGT, masks):
-  """1 - Var(target - value) / Var(target) on each of some masks [M,P,G,T], and whether it varies."""
+  """1 - Var(target - value) / Var(target) on each of the masks [M,P,G,T], and whether it varies."""
   error_PGT = target_PGT - value_PGT
   both = jnp.stack([target_PGT, error_PGT])[:, None]
   spread, error = masked.var(jnp.broadcast_to(both, (2, *masks.shape)), masks[None], axis=(2, 3, 4),

@@ -162,7 +162,8 @@ def _score(parts, state, rollout):
   temperature = parts.config['sample']['temperature']
   old = types.stream(rollout.logp)
   if parts.method.old == 'recomputed':
-    old = types.stream(scoring.logps(parts.policy, state.params, rollout, parts.layout, temperature))
+    old = types.stream(
+        scoring.logps(parts.policy, state.params, rollout, parts.layout, temperature))
   reference = values = last = None
   if state.reference is not None:
     reference = types.stream(

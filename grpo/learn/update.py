@@ -52,7 +52,7 @@ def gradient(loss, params, data, micro: int):
 
 
 def freeze(grads, word: str):
-  """Zeroes the gradient of every parameter whose path contains `word`; an empty word freezes none."""
+  """Zeroes the gradients of parameters whose path contains `word`; an empty word freezes none."""
   if not word:
     return grads
   def one(path, g):

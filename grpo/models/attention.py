@@ -111,9 +111,9 @@ def positions(valid_PNW, before_PN):
 def angles(positions_PNW, width: int, theta: float, limit: int):
   """(cos, sin) f32 [P,1,N,1,W,width/2] of rotary embedding. Su et al. 2021, arXiv:2104.09864.
 
-  They are read from a table of the first `limit` positions. Computed in place, a compiler would fold
-  sine and cosine into every use, for every head, layer and pass again: on a CPU that was a good part
-  of a small model's time.
+  They are read from a table of the first `limit` positions. Computed in place, a compiler would
+  fold sine and cosine into every use, for every head, layer and pass again: on a CPU that was a
+  good part of a small model's time.
   """
   rates = theta ** (-np.arange(0, width, 2) / width)
   turns = np.arange(limit)[:, None] * rates

@@ -52,8 +52,8 @@ class Critic:
   Attributes:
     init: (key) -> params, fresh.
     graft: (params, policy_params) -> params. Trunk taken from the policy, value head kept.
-    states: (params, prompt_PL, valid_PL, tokens_PNW, valid_PNW) -> f32 [P, N, W + 1]. Entry w is the
-      value of the state *before* token w, which it does not see; entry W that after the last one.
+    states: (params, prompt_PL, valid_PL, tokens_PNW, valid_PNW) -> f32 [P, N, W + 1]. Entry w is
+      the value of the state *before* token w, which it does not see; entry W that after the last.
       With a prompt of None, rows hold their own prompts and entry 0 is 0.
     flops: as in Policy.
   """

@@ -23,8 +23,8 @@ from grpo.models import attention
 from grpo.models import base
 from grpo.models import blocks
 
-# Up to this many tokens a table is read by a product: the gradient of a gather is a scatter, which a
-# CPU does one row after the other.
+# Up to this many tokens a table is read by a product: the gradient of a gather is a scatter, which
+# a CPU does one row after the other.
 _ONE_HOT = 512
 
 __all__ = ['Shape', 'policy', 'critic', 'stack', 'unstack']

@@ -74,9 +74,9 @@ def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature
 
   def evaluate(params):
     sampled = sampler.sample(
-        actor.policy, params, actor.task, actor.layout, knobs, keys.stream(keys.root(0), 'evaluate'),
-        step=0, prompts=prompts, samples=repeats, temperature=heat, axis_name=loop.AXIS,
-        choose=chosen)
+        actor.policy, params, actor.task, actor.layout, knobs,
+        keys.stream(keys.root(0), 'evaluate'), step=0, prompts=prompts, samples=repeats,
+        temperature=heat, axis_name=loop.AXIS, choose=chosen)
     reward_PG = jnp.sum(sampled.rewards, axis=(2, 3))
     length_PG = jnp.sum(sampled.mask, axis=(2, 3))
     return sampled.success > 0.5, jnp.mean(reward_PG), jnp.mean(length_PG), jnp.mean(
@@ -91,4 +91,5 @@ def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature
                      **{f'pass@{k}': process.pass_at(solved[i], k) for k in passes},
                      **{f'pass^{k}': process.pass_hat(solved[i], k) for k in passes}))
   return dict(step=step, prompts=prompts, repeats=repeats, temperature=heat, top_k=top_k,
-              top_p=top_p, greedy=greedy, heldout=heldout, overrides=dict(overrides or {}), seeds=rows)
+              top_p=top_p, greedy=greedy, heldout=heldout, overrides=dict(overrides or {}),
+              seeds=rows)
