@@ -5,8 +5,8 @@ turn. States are pytrees of arrays, so they can be copied, stored and continued.
 of scalars which may be traced: one compile serves a grid of difficulties.
 """
 
-import dataclasses
 from collections.abc import Callable
+import dataclasses
 from typing import Any
 
 import jax
