@@ -1,0 +1,88 @@
+"""Every combination that cannot work is refused with one line that says what and where."""
+
+import importlib
+
+from absl.testing import absltest
+from absl.testing import parameterized
+
+from grpo import build
+from grpo import check
+
+
+def plain(name='grpo', **overrides):
+  config = importlib.import_module(f'configs.{name}').get_config('smoke')
+  return build.plain(config, {k.replace('__', '.'): v for k, v in overrides.items()})
+
+
+class CheckTest(parameterized.TestCase):
+
+  @parameterized.parameters(
+      ('grpo', dict(sample__group=1), 'sample.group=1'),
+      ('rloo', dict(sample__group=1), 'sample.group=1'),
+      ('grpo', dict(sample__prompts=7), 'sample.prompts=7'),
+      ('grpo', dict(steps=5), 'log_every=2'),
+      ('grpo', dict(checkpoint__every=3), 'checkpoint.every=3'),
+      ('grpo', dict(sample__temperature=0.0), 'sample.temperature'),
+      ('grpo', dict(train__learning_rate=-1.0), 'train.learning_rate'),
+      ('grpo', dict(train__b1=1.0), 'train.b1'),
+      ('grpo', dict(clone__pass_rate=1.5), 'clone.pass_rate'),
+      ('grpo', dict(method__old='yesterday'), 'method.old'),
+      ('grpo', dict(method__kl_coef=0.1), 'method.kl_coef'),
+      ('grpo', dict(method__kl={'name': 'k3'}), 'method.kl_coef'),
+      ('grpo', dict(method__reference_every=5), 'method.reference_every'),
+      ('grpo', dict(method__advantages={'name': 'critic'}), 'method.critic.name is none'),
+      ('grpo', dict(method__returns={'name': 'lambda_return', 'lam': 1.0, 'discount': 1.0}),
+       'method.critic.name is none'),
+      ('grpo', dict(sample__lag=1, method__old='recomputed'), 'method.old=recomputed'),
+      ('reinforce', dict(sample__lag=1), 'sample.lag=1'),
+      ('reinforce', dict(train__minibatches=2), 'method.surrogate=reinforce'),
+      ('sao', dict(method__critic__start='middle'), 'method.critic.start'),
+      ('sao', dict(method__critic__updates=0), 'method.critic.updates'),
+      ('grpo', dict(task__decisive=9), 'task.decisive=9'),
+      ('grpo', dict(task__horizon=9), 'task.horizon=9'),
+      ('grpo', dict(task__visibility=2.0), 'task.visibility'),
+      ('grpo', dict(task__delay=8), 'task.delay=8'),
+      ('grpo', dict(mesh__data=64, sample__prompts=128), 'devices'),
+      ('grpo', dict(evaluate__heldout=2), 'evaluate.heldout'),
+  )
+  def test_refused(self, name, overrides, message):
+    with self.assertRaisesRegex(ValueError, message):
+      check.check(plain(name, **overrides))
+
+  @parameterized.parameters('grpo', 'dr_grpo', 'dapo', 'grpo_dis', 'cispo', 'gspo', 'rloo',
+                            'reinforce', 'ppo', 'vapo', 'sao', 'horizon_chunked')
+  def test_published_configs_pass(self, name):
+    check.check(plain(name))
+
+  def test_settings_need_a_value_for_each_seed(self):
+    with self.assertRaisesRegex(ValueError, '2 values for 3 seeds'):
+      check.check(plain(), {'train.learning_rate': [0.1, 0.2]}, 3)
+
+
+class BuildTest(parameterized.TestCase):
+
+  @parameterized.parameters(
+      (dict(train__learning_rat=1.0), 'train.learning_rate'),
+      (dict(learning_rate=1.0), 'train.learning_rate'),
+  )
+  def test_unknown_paths_name_the_nearest(self, overrides, nearest):
+    with self.assertRaisesRegex(ValueError, nearest):
+      plain(**overrides)
+
+  @parameterized.parameters(
+      (dict(method__surrogate={'name': 'ppo_clp', 'low': 0.2, 'high': 0.2}), 'ppo_clip'),
+      (dict(method__surrogate={'name': 'ppo_clip', 'low': 0.2}), 'needs high'),
+      (dict(method__surrogate={'name': 'ppo_clip', 'low': 0.2, 'hgh': 0.2}), 'high'),
+      (dict(task__name='horizn'), 'horizon'),
+      (dict(model__name='transfomer'), 'transformer'),
+      (dict(window__turns=0), 'window.turns'),
+      (dict(window__turns=2, window__carry=0), 'window.carry'),
+      (dict(model__kv_heads=3), 'kv_heads'),
+  )
+  def test_bad_parts_are_refused(self, overrides, message):
+    with self.assertRaisesRegex(ValueError, message):
+      build.parts(plain(**overrides))
+
+
+if __name__ == '__main__':
+  absltest.main()

@@ -1,0 +1,84 @@
+"""The contract of every config file: it runs, compiles once, and has no dead field."""
+
+import importlib
+import pathlib
+import re
+
+from absl.testing import absltest
+from absl.testing import parameterized
+import jax
+import numpy as np
+
+from configs import base
+from grpo import build
+from grpo.learn import loop
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+NAMES = sorted(p.stem for p in (ROOT / 'configs').glob('*.py') if p.stem not in ('base', '__init__'))
+
+# Fields that no program reads, each with its reason.
+INERT = {'size': 'what the other defaults were chosen for; read by configs themselves'}
+
+
+def config(name, spec='smoke'):
+  return importlib.import_module(f'configs.{name}').get_config(spec)
+
+
+def leaves(tree, prefix=''):
+  for key, value in tree.items():
+    if isinstance(value, dict):
+      yield from leaves(value, f'{prefix}{key}.')
+    else:
+      yield prefix + key
+
+
+class ConfigsTest(parameterized.TestCase):
+
+  @parameterized.parameters(*NAMES)
+  def test_two_steps_are_finite_and_compile_once(self, name):
+    c = config(name)
+    c.model = base.slot('tabular')
+    c.task.horizon, c.task.actions, c.window.turns = 3, 2, 3
+    c.log_every, c.sample.prompts = 1, 8
+    programs = loop.Programs(build.plain(c))
+    state = programs.initial(np.arange(2, dtype=np.int32), None, ())
+    for _ in range(2):
+      state, metrics, _ = programs.stretch(state, ())
+    for metric in (metrics.totals, metrics.counts):
+      self.assertTrue(np.isfinite(metric).all())
+    self.assertEqual(programs.stretch._cache_size(), 1)
+    self.assertEqual(state.step.tolist(), [2, 2])
+    self.assertEqual(state.bad_step.tolist(), [-1, -1])
+    for leaf in jax.tree.leaves((state.params, state.critic_params)):
+      self.assertTrue(np.isfinite(leaf).all())
+
+  @parameterized.parameters(*NAMES)
+  def test_docstring_has_source_and_command(self, name):
+    text = importlib.import_module(f'configs.{name}').__doc__
+    self.assertIn(f'python -m scripts.train --config=configs/{name}.py:smoke', text)
+    self.assertRegex(text, r'arXiv:\d{4}\.\d{5}|section')
+
+  @parameterized.parameters(*NAMES)
+  def test_a_variant_changes_slots_and_nothing_else(self, name):
+    plain, changed = build.plain(base.get_config('smoke')), build.plain(config(name))
+    rest = {k for k in plain if plain[k] != changed[k]} - {'method', 'sample', 'train'}
+    self.assertEmpty(rest)
+    self.assertEqual(plain['sample']['prompts'] * plain['sample']['group'],
+                     changed['sample']['prompts'] * changed['sample']['group'])
+    moved = {k for k in plain['train'] if plain['train'][k] != changed['train'][k]}
+    self.assertLessEqual(moved, {'minibatches'})
+
+  @parameterized.parameters('arithmetic', 'programs', 'horizon')
+  def test_no_dead_field(self, task):
+    files = [p for room in ('grpo', 'scripts') for p in (ROOT / room).rglob('*.py')]
+    code = '\n'.join(p.read_text() for p in files)
+    slots = ('task.', 'model.', 'method.')  # their arguments are checked against signatures
+    for path in leaves(build.plain(base.get_config(f'smoke,{task}'))):
+      if path in INERT or path.startswith(slots):
+        continue
+      name = path.rsplit('.', 1)[-1]
+      self.assertRegex(code, rf"\['{name}'\]|config\.{name}\b", f'{path} is read nowhere')
+
+
+if __name__ == '__main__':
+  absltest.main()
