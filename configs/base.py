@@ -75,8 +75,8 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c = ml_collections.ConfigDict()
   c.size = size                     # smoke, small or full: what the fields below were chosen for
   c.seed = 0                        # root of every random stream
-  c.steps = by(4, 160, 2000)      # optimiser rounds: sample, score, credit, update
-  c.log_every = by(2, 20, 50)     # steps between log points; divides `steps`
+  c.steps = by(20, 160, 2000)      # optimiser rounds: sample, score, credit, update
+  c.log_every = by(5, 20, 50)     # steps between log points; divides `steps`
 
   c.task = _task(task)
   c.window = ml_collections.ConfigDict()
@@ -104,11 +104,11 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
 
   c.clone = ml_collections.ConfigDict()
   c.clone.pass_rate = by(0.2, 0.3, 0.3)   # warm start: imitate the expert until this success
-  c.clone.steps = by(20, 400, 2000)       # limit of cloning steps; 0 starts from random weights
-  c.clone.every = by(10, 10, 50)          # cloning steps between two checks of the pass rate
-  c.clone.prompts = by(16, 64, 256)       # expert episodes a cloning step
+  c.clone.steps = by(200, 400, 2000)       # limit of cloning steps; 0 starts from random weights
+  c.clone.every = by(20, 10, 50)          # cloning steps between two checks of the pass rate
+  c.clone.prompts = by(32, 64, 256)       # expert episodes a cloning step
   c.clone.noise = 0.3                       # share of turns the expert is replaced by chance
-  c.clone.learning_rate = 1e-3
+  c.clone.learning_rate = by(3e-3, 1e-3, 1e-3)
 
   m = c.method = ml_collections.ConfigDict()
   m.shape = ml_collections.ConfigDict()     # labelled slots of objective/rewards.py
@@ -151,7 +151,7 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.mesh.model = 1                  # devices over which a layer is split
 
   c.checkpoint = ml_collections.ConfigDict()
-  c.checkpoint.every = by(2, 40, 100)     # steps between checkpoints; a multiple of log_every
+  c.checkpoint.every = by(10, 40, 100)     # steps between checkpoints; a multiple of log_every
   c.checkpoint.keep = 2                     # complete checkpoints that are kept
   return c
 

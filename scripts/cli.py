@@ -25,6 +25,7 @@ import traceback
 
 from absl import app
 from absl import flags
+from absl import logging
 import ml_collections
 from ml_collections import config_flags
 
@@ -182,6 +183,8 @@ def is_own(error: BaseException) -> bool:
 def run(main: Callable[[list[str]], int | None]) -> None:
   """Parses the flags and calls `main`; its return value is the exit code."""
   def guarded(argv):
+    if not flags.FLAGS['verbosity'].present:
+      logging.set_verbosity(logging.WARNING)  # checkpoints would tell of every file they write
     try:
       return main(argv)
     except ValueError as error:

@@ -68,17 +68,13 @@ def main(argv):
 
   config, workdir = _CONFIG.value, pathlib.Path(_WORKDIR.value)
   seeds = _seeds(config)
-  line = None
+  line = None if _QUIET.value else progress.Progress(config.steps)
 
   def on_progress(step, values):
-    nonlocal line
-    if _QUIET.value:
-      return
-    if line is None:
-      line = progress.Progress(config.steps, start=max(0, step - config.log_every))
-    line.update(step, tokens=int(values['tokens/sampled']),
-                shown={k: values[k] for k in ('success/evaluated', 'reward/episode', 'loss/policy')
-                       if k in values})
+    if line is not None:
+      shown = ('success/evaluated', 'reward/episode', 'loss/policy')
+      line.update(step, tokens=int(values['tokens/sampled']),
+                  shown={k: values[k] for k in shown if k in values})
 
   try:
     out = loop.run(config, seeds=seeds, workdir=workdir, cache=workdir / 'cache',

@@ -20,7 +20,7 @@ class CheckTest(parameterized.TestCase):
       ('grpo', dict(sample__group=1), 'sample.group=1'),
       ('rloo', dict(sample__group=1), 'sample.group=1'),
       ('grpo', dict(sample__prompts=7), 'sample.prompts=7'),
-      ('grpo', dict(steps=5), 'log_every=2'),
+      ('grpo', dict(steps=6), 'log_every=5'),
       ('grpo', dict(checkpoint__every=3), 'checkpoint.every=3'),
       ('grpo', dict(sample__temperature=0.0), 'sample.temperature'),
       ('grpo', dict(train__learning_rate=-1.0), 'train.learning_rate'),

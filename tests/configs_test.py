@@ -2,7 +2,6 @@
 
 import importlib
 import pathlib
-import re
 
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -14,7 +13,8 @@ from grpo import build
 from grpo.learn import loop
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NAMES = sorted(p.stem for p in (ROOT / 'configs').glob('*.py') if p.stem not in ('base', '__init__'))
+NAMES = sorted(p.stem for p in (ROOT / 'configs').glob('*.py')
+               if p.stem not in ('base', '__init__'))
 
 # Fields that no program reads, each with its reason.
 INERT = {'size': 'what the other defaults were chosen for; read by configs themselves'}
