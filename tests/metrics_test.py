@@ -263,6 +263,9 @@ class StopTest(absltest.TestCase):
     self.assertIs(signal.getsignal(signal.SIGTERM), before)
 
   def test_second_signal_acts(self):
+    # A shell's background jobs start with SIGINT ignored, and then a second one must be, too.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    self.addCleanup(signal.signal, signal.SIGINT, before)
     with self.assertRaises(KeyboardInterrupt), signals.Stop():
       os.kill(os.getpid(), signal.SIGINT)
       os.kill(os.getpid(), signal.SIGINT)

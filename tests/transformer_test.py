@@ -236,7 +236,7 @@ class CriticTest(absltest.TestCase):
     params = jax.jit(critic.init)(keys.root(0))
     prompt, valid, tokens, holes = _inputs()
     holes = jnp.ones_like(holes)
-    run = jax.jit(critic.values)
+    run = jax.jit(critic.states)
     np.testing.assert_array_equal(run(params, prompt, valid, tokens, holes), 0.0)
     params['value']['kernel'] = jax.random.normal(keys.root(2), params['value']['kernel'].shape)
     before = run(params, prompt, valid, tokens, holes)
