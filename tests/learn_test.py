@@ -128,6 +128,24 @@ class LoopTest(parameterized.TestCase):
     self.assertEqual(rows[-1]['stale/lag'], 2.0)
     self.assertGreater(rows[-1]['gap/logp'], 1e-3)
 
+  def test_reference_is_reset_on_time(self):
+    drift = {}
+    for every in (0, 1):
+      with tempfile.TemporaryDirectory() as folder:
+        loop.run(small('grpo', **{'method.kl': {'name': 'k3'}, 'method.kl_coef': 0.01,
+                                  'method.reference_every': every, 'train.minibatches': 1,
+                                  'train.learning_rate': 0.3}), seeds=[0], workdir=folder)
+        rows = sinks.read(pathlib.Path(folder) / 'metrics.jsonl')
+        drift[every] = [abs(row['kl/reference']) for row in rows]
+    # Reset after every step, the reference is the policy that each step starts from.
+    self.assertLess(max(drift[1]), 1e-6)
+    self.assertGreater(drift[0][-1], 1e-3)
+
+  def test_recomputed_anchor_is_that_of_the_sampler_on_fresh_rollouts(self):
+    one, other = (loop.run(small('grpo', **{'method.old': old}), seeds=[0])
+                  for old in ('sampler', 'recomputed'))
+    np.testing.assert_allclose(one['success'], other['success'], atol=1e-5)
+
   def test_another_config_in_the_folder_is_refused(self):
     with tempfile.TemporaryDirectory() as folder:
       loop.run(small(), seeds=[0], workdir=folder)
