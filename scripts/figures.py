@@ -1,7 +1,7 @@
 """Draws the figure of an experiment, after running whatever of it has not run yet.
 
   python -m scripts.figures --name=quickstart --size=smoke
-  python -m scripts.figures --name=quickstart --workdir=runs/quickstart --out=/tmp/paper
+  python -m scripts.figures --name=quickstart --workdir=runs/quickstart --out=paper
 
 Results, tables and the figure go to --out: by default the folder of the experiment, but for smoke,
 which shows that things run and nothing else, the workdir. A folder is only written to once all
