@@ -142,7 +142,7 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.evaluate = ml_collections.ConfigDict()
   c.evaluate.prompts = by(32, 256, 512)   # prompts scored at each log point
   c.evaluate.group = 1                      # episodes of each
-  # 1 scores held-out prompts. Sums of one-digit numbers are so few (80 to train on) that a small
+  # 1 scores held-out prompts. Sums of one-digit numbers are so few (100) that a small
   # model learns them by heart: there 0 scores fresh samples of the training prompts.
   c.evaluate.heldout = 0 if task == 'arithmetic' else 1
 

@@ -1,6 +1,6 @@
 """Horizon-chunked returns: credit to blocks of H tokens, n blocks ahead, then a bootstrap.
 
-README, section "Horizon-chunked returns"
+No paper: the equation is that of look_ahead in grpo/objective/returns.py, first section
 
   python -m scripts.train --config=configs/horizon_chunked.py:smoke --workdir=runs/horizon_chunked
 

@@ -35,9 +35,10 @@ def prepare() -> None:
 def _compile_quickly() -> None:
   """Asks LLVM for less work where only a CPU can be used.
 
-  Level 1 compiles in two thirds of the time, and with the older emitters of jax 0.10 in half of
-  what is left, while these programs run as fast: their time is in matrix products, which are
-  library calls. Flags that the user has set are left alone.
+  Level 1 compiled the small programs here in two thirds of the time, and with the older emitters of
+  jax 0.10 in half of what was left; their steps took as long as before. Exponentials alone are
+  slower at level 1, so a long run of a larger model may want XLA_FLAGS of its own: a level that the
+  user has set is left alone.
   """
   plugins = ('jax_cuda12_plugin', 'jax_cuda13_plugin', 'jax_rocm7_plugin', 'libtpu')
   cpu = os.environ.get('JAX_PLATFORMS', '') == 'cpu' or not any(

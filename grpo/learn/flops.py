@@ -7,6 +7,8 @@ taken to be half a window. Counted are useful tokens: padding that a program als
 from collections.abc import Mapping
 from typing import Any
 
+from grpo.objective import method as methods
+
 __all__ = ['spent']
 
 
@@ -27,15 +29,9 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
   span = parts.layout.length / 2
   forward = parts.policy.flops(prompt, rows, span)
   update, method = config['train'], config['method']
-  extra = (method['old'] == 'recomputed') + _refers(method)
+  extra = (method['old'] == 'recomputed') + methods.needs_reference(parts.method)
   policy = forward * (1 + 3 * update['epochs'] + extra)
   critic = 0.0
   if parts.critic is not None:
     critic = parts.critic.flops(prompt, rows, span) * (1 + 3 * parts.method.critic.updates)
   return policy, critic
-
-
-def _refers(method) -> bool:
-  """Whether a slot reads a reference model."""
-  return method['kl']['name'] != 'none' or any(
-      slot['name'] == 'kl_in_reward' for slot in method['shape'].values())
