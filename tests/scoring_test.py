@@ -185,12 +185,12 @@ class ScoreTest(absltest.TestCase):
     want = jnp.where(rollout.mask, real - 1.0, 0.0)
     np.testing.assert_array_equal(scoring.values(critic, params, rollout, LAYOUT), want)
     total = rollout.valid[:, :, -1].sum(-1) - 1.0
-    np.testing.assert_array_equal(scoring.last_values(critic, params, rollout, LAYOUT), total)
+    np.testing.assert_array_equal(scoring.values_and_last(critic, params, rollout, LAYOUT)[1], total)
     # An episode that ended in window 0 is bootstrapped there.
     short = dataclasses.replace(
         rollout, mask=rollout.mask.at[0, 0, 1].set(False),
         valid=rollout.valid.at[0, 0, 1].set(False).at[0, 0, 0, -3:].set(False))
-    got = scoring.last_values(critic, params, short, LAYOUT)
+    got = scoring.values_and_last(critic, params, short, LAYOUT)[1]
     self.assertEqual(float(got[0, 0]), float(short.valid[0, 0, 0].sum()) - 1)
 
   def test_wrong_layout_is_refused(self):

@@ -17,11 +17,13 @@ def settings(size: str) -> list[dict]:
   """
   short, long = {}, {}
   if size == 'small':
-    short = {'model.layers': 1, 'clone.pass_rate': 0.6, 'clone.learning_rate': 2e-3,
-             'train.learning_rate': 7e-4, 'steps': 300, 'log_every': 30, 'checkpoint.every': 60}
+    short = {'model.layers': 1, 'clone.pass_rate': 0.7, 'clone.learning_rate': 2e-3,
+             'sample.prompts': 32, 'sample.group': 4, 'train.minibatches': 2,
+             'train.learning_rate': 1e-3, 'train.warmup': 20, 'train.b2': 0.99,
+             'steps': 180, 'log_every': 20, 'checkpoint.every': 60}
     long = {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 32, 'model.heads': 1,
-            'sample.prompts': 8, 'train.minibatches': 2, 'train.learning_rate': 1e-3, 'steps': 50,
-            'log_every': 5, 'checkpoint.every': 25}
+            'sample.prompts': 8, 'sample.group': 8, 'train.minibatches': 2, 'train.learning_rate': 3e-3,
+            'train.warmup': 10, 'steps': 25, 'log_every': 5, 'checkpoint.every': 25}
   horizons = HORIZONS[:2] if size == 'smoke' else HORIZONS
   return [dict(task='arithmetic', setting='one answer', horizon=1, overrides=short, cost=10.0)] + [
       dict(task='horizon', setting=f'{turns} turns', horizon=turns, cost=4.0 + turns / 2,
@@ -36,8 +38,11 @@ def cells(size: str) -> list[sweep_cells.Cell]:
     for arm in ARMS:
       single = not arm.startswith('grpo')
       overrides = dict(s['overrides'])
-      if single and 'sample.prompts' in overrides:  # as many rollouts, each of another prompt
-        overrides['sample.prompts'] *= 8
+      if single and size == 'small':  # as many rollouts, each of another prompt
+        overrides['sample.prompts'] *= overrides.pop('sample.group')
+        overrides['method.critic.learning_rate'] = overrides['train.learning_rate']
+      if arm == 'sao' and size == 'small':  # the share of its steps that train the critic alone
+        overrides['method.critic.warmup'] = overrides['steps'] // 10
       made.append(sweep_cells.Cell(
           'quickstart', arm, s['task'], s['setting'], f'configs/{arm}.py:{size},{s["task"]}',
           overrides, tuple(range(_SEEDS[size])), horizon=s['horizon'],

@@ -21,6 +21,7 @@ from grpo import check
 from grpo import keys
 from grpo.learn import checkpoint
 from grpo.learn import clone
+from grpo.learn import compiling
 from grpo.learn import distributed
 from grpo.learn import flops
 from grpo.learn import metrics as logs
@@ -34,6 +35,7 @@ from grpo.rollout import sampler
 __all__ = ['run', 'Programs', 'Stopped', 'warm_start', 'digest']
 
 AXIS = 'seeds'
+_POINTS = 10  # evaluations of a run, where only their order of size matters
 
 
 def digest(tree) -> str:
@@ -81,15 +83,19 @@ class Programs:
       return state, metrics.merge(), note
 
     initial = jax.vmap(initial, axis_name=AXIS)
+    rollouts = config['sample']['prompts'] * config['sample']['group'] * config['steps']
+    once = compiling.options(config['model'], 0)
+    often = compiling.options(config['model'], rollouts * self.parts.layout.stream)
     if mesh is None:
-      self.initial = jax.jit(initial)
-      self.stretch = jax.jit(stretch, donate_argnums=0)
+      self.initial = jax.jit(initial, compiler_options=once)
+      self.stretch = jax.jit(stretch, donate_argnums=0, compiler_options=often)
       return
     shapes = jax.eval_shape(initial, jnp.zeros([1], jnp.int32), None,
                             tuple(jnp.zeros([1]) for _ in names))
     places, whole = sharding.state_shardings(shapes, mesh, seeds=True), sharding.replicated(mesh)
-    self.initial = jax.jit(initial, out_shardings=places)
-    self.stretch = jax.jit(stretch, donate_argnums=0, out_shardings=(places, whole, whole))
+    self.initial = jax.jit(initial, out_shardings=places, compiler_options=once)
+    self.stretch = jax.jit(stretch, donate_argnums=0, out_shardings=(places, whole, whole),
+                           compiler_options=often)
 
 
 @functools.lru_cache(maxsize=8)
@@ -125,8 +131,13 @@ def _actor_programs(text: str, names: tuple[str, ...]):
     return carry, losses[-1]
 
   over = functools.partial(jax.vmap, axis_name=AXIS)
-  return (jax.jit(over(evaluate, in_axes=(0, 0, None, 0))), jax.jit(over(initial)),
-          jax.jit(imitate, donate_argnums=0))
+  size = build.actor(c).layout.stream
+  options = lambda rollouts: compiling.options(c['model'], rollouts * size)
+  scored = _POINTS * c['evaluate']['prompts'] * c['evaluate']['group']
+  cloned = c['clone']['prompts'] * c['clone']['steps']
+  return (jax.jit(over(evaluate, in_axes=(0, 0, None, 0)), compiler_options=options(scored)),
+          jax.jit(over(initial), compiler_options=options(0)),
+          jax.jit(imitate, donate_argnums=0, compiler_options=options(cloned)))
 
 
 def _split(knobs, heldout):
@@ -166,7 +177,7 @@ def warm_start(config, seeds, *, names=(), values=(), cache=None):
     plain_values = {n: np.asarray(v).tolist() for n, v in zip(used, chosen)}
     name = digest(dict(subset=subset, seeds=list(seeds), values=plain_values, jax=jax.__version__))
     store = checkpoint.Checkpointer(pathlib.Path(cache) / f'clone_{name}', keep=1)
-    shapes = jax.eval_shape(lambda r: initial(r, chosen)[0], roots)
+    shapes = initial.eval_shape(roots, chosen)[0]
     found = store.restore_latest(shapes)
     if found is not None:
       store.close()

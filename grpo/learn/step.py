@@ -169,8 +169,8 @@ def _score(parts, state, rollout):
     reference = types.stream(
         scoring.logps(parts.policy, state.reference, rollout, parts.layout, temperature))
   if parts.critic is not None:
-    values = types.stream(scoring.values(parts.critic, state.critic_params, rollout, parts.layout))
-    last = scoring.last_values(parts.critic, state.critic_params, rollout, parts.layout)
+    values, last = scoring.values_and_last(parts.critic, state.critic_params, rollout, parts.layout)
+    values = types.stream(values)
   return jax.lax.stop_gradient((old, reference, values, last))
 
 

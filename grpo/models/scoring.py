@@ -15,7 +15,7 @@ from grpo import masked
 from grpo import types
 
 __all__ = ['Rows', 'token_logp', 'entropy', 'score', 'logps', 'logps_unshared', 'values',
-           'last_values']
+           'values_and_last']
 
 _CHUNK = 2 ** 22  # logits alive at once, before the chunks start
 
@@ -189,20 +189,25 @@ def _states(critic, params, rollout, layout):
 
 def values(critic, params, rollout, layout):
   """Value before each trained token, f32 [P,G,S,L], 0 off the mask: V[t] does not see token t."""
-  before_PNW = _states(critic, params, rollout, layout)[..., :-1]
-  x = before_PNW.reshape(*rollout.mask.shape[:3], -1)
-  x = jnp.pad(x, ((0, 0), (0, 0), (0, 0), (layout.prompt, 0)))
-  return masked.clean(x, rollout.mask)
+  return _before_tokens(_states(critic, params, rollout, layout), rollout, layout)
 
 
-def last_values(critic, params, rollout, layout):
-  """Value after the last real token of each episode, f32 [P,G]: the bootstrap of a cut episode.
+def values_and_last(critic, params, rollout, layout):
+  """`values`, and the value after the last real token of each episode, f32 [P,G].
 
-  The compiler merges its forward pass with that of `values`.
+  The second is the bootstrap of an episode that was cut. Both come from one forward pass.
   """
   P, G, S, _ = rollout.mask.shape
   states = _states(critic, params, rollout, layout)
   index = masked.last_index(types.rows(rollout.valid)[..., layout.prompt:]) + 1
   last_PGS = jnp.take_along_axis(states, index[..., None], axis=-1).reshape(P, G, S)
   final_PG = jnp.maximum(masked.last_index(rollout.mask.any(-1)), 0)
-  return jnp.take_along_axis(last_PGS, final_PG[..., None], axis=-1)[..., 0]
+  last_PG = jnp.take_along_axis(last_PGS, final_PG[..., None], axis=-1)[..., 0]
+  return _before_tokens(states, rollout, layout), last_PG
+
+
+def _before_tokens(states_PNW, rollout, layout):
+  """Values before the tokens of rows behind their prompts, at their positions."""
+  x = states_PNW[..., :-1].reshape(*rollout.mask.shape[:3], -1)
+  x = jnp.pad(x, ((0, 0), (0, 0), (0, 0), (layout.prompt, 0)))
+  return masked.clean(x, rollout.mask)
