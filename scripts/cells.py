@@ -51,6 +51,8 @@ class Cell:
     horizon: turns of an episode, for plots.
     cost: expected time, in any unit that is the same for all cells; the longest start first.
     group: cells of one group share compiled parts and go to one worker; '' is task and setting.
+    scalars: dotted path -> number that the program takes as an argument. Cells of a group that
+      differ in these alone share one compiled program; see `settings` of learn/loop.run.
   """
   experiment: str
   arm: str
@@ -62,6 +64,7 @@ class Cell:
   horizon: int = 1
   cost: float = 1.0
   group: str = ''
+  scalars: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
   def to_json(self) -> dict[str, Any]:
     return dataclasses.asdict(self) | dict(seeds=list(self.seeds))
@@ -85,6 +88,8 @@ def resolve(cell: Cell) -> ml_collections.ConfigDict:
       node[leaf] = dict(value) if slot else value
     except (TypeError, ValueError) as error:
       raise cli.UsageError(f'{cell.arm}: {path}={value!r}: {error}') from error
+  for path in cell.scalars:
+    cli.check_path(config, path, f'{cell.arm}: ')
   return config.lock()
 
 
@@ -96,6 +101,8 @@ def config_hash(config: ml_collections.ConfigDict) -> str:
 def cell_id(cell: Cell) -> str:
   """Readable, unique name of a cell: it changes with any field of the config and with the seeds."""
   key = f'{config_hash(resolve(cell))} {list(cell.seeds)}'
+  if cell.scalars:
+    key += f' {sorted(cell.scalars.items())}'
   name = re.sub(r'[^A-Za-z0-9_.]+', '_', f'{cell.arm}-{cell.task}-{cell.setting}'.replace('-', '.'))
   return f'{name}-{hashlib.sha256(key.encode()).hexdigest()[:10]}'
 

@@ -36,15 +36,17 @@ def run_cell(cell: cells.Cell, workdir: pathlib.Path,
   """
   from scripts import device  # JAX starts here, after the worker has set itself up
   device.prepare()
+  from grpo.learn import actors
   from grpo.learn import loop
 
   config, seeds, cache = cells.resolve(cell), list(cell.seeds), workdir.parent / 'warm_starts'
+  settings = {path: [value] * len(seeds) for path, value in sorted(cell.scalars.items())}
   # All arms of a setting start from the same weights: the first to come makes them, others wait.
   with cells.waiting_lock(cache / f'{cell.task}-{cell.setting}.lock'):
-    loop.warm_start(config, seeds, cache=cache)
+    actors.warm_start(config, seeds, settings=settings, cache=cache)
   try:
-    out = loop.run(config, seeds=seeds, workdir=workdir, cache=cache, on_bad='freeze',
-                   on_progress=lambda step, _: on_progress(step, config.steps))
+    out = loop.run(config, seeds=seeds, settings=settings, workdir=workdir, cache=cache,
+                   on_bad='freeze', on_progress=lambda step, _: on_progress(step, config.steps))
   except loop.Stopped as stopped:
     raise SystemExit(128 + stopped.signum) from stopped  # saved: not a failure of the cell
   per_seed = {name: out[name] for name in (

@@ -28,7 +28,7 @@ ARROWS = {
                            'study'},
 }
 # The only places of grpo/ that compile, donate or place arrays. A trailing slash means the folder.
-COMPILERS = ('grpo/learn/loop.py', 'grpo/rollout/host.py', 'grpo/study/')
+COMPILERS = ('grpo/learn/actors.py', 'grpo/learn/loop.py', 'grpo/study/')
 
 
 def sources(*folders: str) -> list[str]:

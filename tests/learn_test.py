@@ -64,7 +64,7 @@ class LoopTest(parameterized.TestCase):
   def _state(self, config, path):
     plain = build.plain(config)
     programs = loop.Programs(plain)
-    shapes = jax.eval_shape(programs.initial, np.asarray([3, 5], np.int32), None, ())
+    shapes = programs.initial.eval_shape(np.asarray([3, 5], np.int32), None, ())
     with checkpoint.Checkpointer(path / 'checkpoints') as store:
       step, state, _ = store.restore_latest(shapes)
     self.assertEqual(step, 4)
@@ -101,7 +101,7 @@ class LoopTest(parameterized.TestCase):
       self.assertTrue(any('nonfinite' in line for line in lines))
       plain = build.plain(config)
       programs = loop.Programs(plain)
-      shapes = jax.eval_shape(programs.initial, np.asarray([0], np.int32), None, ())
+      shapes = programs.initial.eval_shape(np.asarray([0], np.int32), None, ())
       with checkpoint.Checkpointer(pathlib.Path(folder) / 'checkpoints') as store:
         _, state, _ = store.restore_latest(shapes)
       for leaf in jax.tree.leaves(state.params):

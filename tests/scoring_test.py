@@ -185,7 +185,8 @@ class ScoreTest(absltest.TestCase):
     want = jnp.where(rollout.mask, real - 1.0, 0.0)
     np.testing.assert_array_equal(scoring.values(critic, params, rollout, LAYOUT), want)
     total = rollout.valid[:, :, -1].sum(-1) - 1.0
-    np.testing.assert_array_equal(scoring.values_and_last(critic, params, rollout, LAYOUT)[1], total)
+    last = scoring.values_and_last(critic, params, rollout, LAYOUT)[1]
+    np.testing.assert_array_equal(last, total)
     # An episode that ended in window 0 is bootstrapped there.
     short = dataclasses.replace(
         rollout, mask=rollout.mask.at[0, 0, 1].set(False),

@@ -11,24 +11,31 @@ _SEEDS = dict(smoke=2, small=8, full=16)
 
 
 def settings(size: str) -> list[dict]:
-  """Task, name, horizon, overrides and relative cost of each setting.
+  """Names, horizon, overrides and relative cost of each setting.
 
   The small size is made for two cores.
   """
   short, long = {}, {}
   if size == 'small':
-    short = {'model.layers': 1, 'clone.pass_rate': 0.7, 'clone.learning_rate': 2e-3,
+    short = {'model.layers': 1, 'clone.pass_rate': 0.75, 'clone.learning_rate': 2e-3,
              'sample.prompts': 32, 'sample.group': 4, 'train.minibatches': 2,
              'train.learning_rate': 1e-3, 'train.warmup': 20, 'train.b2': 0.99,
-             'steps': 180, 'log_every': 20, 'checkpoint.every': 60}
+             'steps': 160, 'log_every': 20, 'checkpoint.every': 80}
     long = {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 32, 'model.heads': 1,
-            'sample.prompts': 8, 'sample.group': 8, 'train.minibatches': 2, 'train.learning_rate': 3e-3,
-            'train.warmup': 10, 'steps': 25, 'log_every': 5, 'checkpoint.every': 25}
+            'clone.prompts': 16, 'sample.prompts': 8, 'sample.group': 8, 'train.minibatches': 2,
+            'train.learning_rate': 3e-3, 'train.warmup': 10,
+            'steps': 25, 'log_every': 5, 'checkpoint.every': 25}
   horizons = HORIZONS[:2] if size == 'smoke' else HORIZONS
-  return [dict(task='arithmetic', setting='one answer', horizon=1, overrides=short, cost=10.0)] + [
-      dict(task='horizon', setting=f'{turns} turns', horizon=turns, cost=4.0 + turns / 2,
-           overrides=long | {'task.horizon': turns, 'task.decisive': 2, 'window.turns': turns})
-      for turns in horizons]
+  made = [dict(task='arithmetic', setting='one answer', horizon=1, overrides=short, scalars={},
+               group='one answer', cost=28.0)]
+  for turns in horizons:
+    # The two short horizons are one program, which takes the horizon as a number.
+    room = max(turns, HORIZONS[1])
+    made.append(dict(
+        task='horizon', setting=f'{turns} turns', horizon=turns, group=f'{room} turns',
+        overrides=long | {'task.horizon': room, 'task.decisive': 2, 'window.turns': room},
+        scalars={'task.horizon': turns} if room == HORIZONS[1] else {}, cost=4.0 + 0.75 * turns))
+  return made
 
 
 def cells(size: str) -> list[sweep_cells.Cell]:
@@ -46,5 +53,5 @@ def cells(size: str) -> list[sweep_cells.Cell]:
       made.append(sweep_cells.Cell(
           'quickstart', arm, s['task'], s['setting'], f'configs/{arm}.py:{size},{s["task"]}',
           overrides, tuple(range(_SEEDS[size])), horizon=s['horizon'],
-          cost=s['cost'] * (1.7 if single else 1.0)))
+          cost=s['cost'] * (2.0 if single else 1.0), group=s['group'], scalars=s['scalars']))
   return made

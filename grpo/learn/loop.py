@@ -7,9 +7,7 @@ log and save.
 
 import contextlib
 import functools
-import hashlib
 import json
-import pathlib
 import signal
 
 import jax
@@ -19,8 +17,7 @@ import numpy as np
 from grpo import build
 from grpo import check
 from grpo import keys
-from grpo.learn import checkpoint
-from grpo.learn import clone
+from grpo.learn import actors
 from grpo.learn import compiling
 from grpo.learn import distributed
 from grpo.learn import flops
@@ -30,18 +27,10 @@ from grpo.learn import sharding
 from grpo.learn import signals
 from grpo.learn import state as states
 from grpo.learn import step as steps
-from grpo.rollout import sampler
 
-__all__ = ['run', 'Programs', 'Stopped', 'warm_start', 'digest']
+__all__ = ['run', 'Programs', 'Stopped']
 
-AXIS = 'seeds'
-_POINTS = 10  # evaluations of a run, where only their order of size matters
-
-
-def digest(tree) -> str:
-  """Twelve hex digits that stand for every value of nested dicts."""
-  text = json.dumps(tree, sort_keys=True)
-  return hashlib.sha256(text.encode()).hexdigest()[:12]
+AXIS = actors.AXIS
 
 
 class Programs:
@@ -104,103 +93,6 @@ def _programs(text: str, names: tuple[str, ...]) -> Programs:
   return Programs(json.loads(text), names)
 
 
-@functools.cache
-def _actor_programs(text: str, names: tuple[str, ...]):
-  """Programs that do not depend on the method, shared by all arms of a process."""
-  c = json.loads(text)
-
-  def evaluate(params, key, step, values):
-    actor = build.actor(c, dict(zip(names, values)))
-    knobs = _split(actor.knobs, c['evaluate']['heldout'])
-    sampled = sampler.sample(
-        actor.policy, params, actor.task, actor.layout, knobs, keys.stream(key, 'heldout'),
-        step=step, prompts=c['evaluate']['prompts'], samples=c['evaluate']['group'],
-        temperature=c['sample']['temperature'], version=step, axis_name=AXIS)
-    return jnp.mean(sampled.success), jnp.mean(jnp.sum(sampled.rewards, axis=(2, 3)))
-
-  def initial(key, values):
-    return clone.initial(build.actor(c, dict(zip(names, values))), key)
-
-  def imitate(carry, key, step, done, values):
-    def body(carry, i):
-      one = lambda carry, key, done, values: clone.train(
-          build.actor(c, dict(zip(names, values))), carry, key, step + i, done)
-      return over(one)(carry, key, done, values)
-
-    carry, losses = jax.lax.scan(body, carry, jnp.arange(c['clone']['every']))
-    return carry, losses[-1]
-
-  over = functools.partial(jax.vmap, axis_name=AXIS)
-  size = build.actor(c).layout.stream
-  options = lambda rollouts: compiling.options(c['model'], rollouts * size)
-  scored = _POINTS * c['evaluate']['prompts'] * c['evaluate']['group']
-  cloned = c['clone']['prompts'] * c['clone']['steps']
-  return (jax.jit(over(evaluate, in_axes=(0, 0, None, 0)), compiler_options=options(scored)),
-          jax.jit(over(initial), compiler_options=options(0)),
-          jax.jit(imitate, donate_argnums=0, compiler_options=options(cloned)))
-
-
-def _split(knobs, heldout):
-  """Knobs that draw held-out prompts (1) or training prompts (0), where a task tells them apart."""
-  return knobs | ({'heldout': heldout} if 'heldout' in knobs else {})
-
-
-def _shared(config, names):
-  c = build.plain(config)
-  subset = {field: c[field] for field in build.ACTOR_FIELDS}
-  subset['sample'] = dict(temperature=c['sample']['temperature'])
-  used = tuple(n for n in names if n.split('.')[0] in subset)
-  return subset, used
-
-
-def warm_start(config, seeds, *, names=(), values=(), cache=None):
-  """Policies that imitate the expert up to the pass rate that the config states.
-
-  Args:
-    config: a config or its nested dicts.
-    seeds: list of integers.
-    names, values: see `run`.
-    cache: folder in which the result is kept, by a hash of all that decides it; or None.
-
-  Returns:
-    (params with a leading seed axis, dict: pass rate and cloning steps of each seed).
-    params is None where the config asks for no cloning.
-  """
-  subset, used = _shared(config, names)
-  if subset['clone']['steps'] == 0:
-    return None, {}
-  chosen = tuple(v for n, v in zip(names, values) if n in used)
-  evaluate, initial, imitate = _actor_programs(json.dumps(subset, sort_keys=True), used)
-  roots = jnp.stack([keys.root(s) for s in seeds])
-  store = None
-  if cache is not None:
-    plain_values = {n: np.asarray(v).tolist() for n, v in zip(used, chosen)}
-    name = digest(dict(subset=subset, seeds=list(seeds), values=plain_values, jax=jax.__version__))
-    store = checkpoint.Checkpointer(pathlib.Path(cache) / f'clone_{name}', keep=1)
-    shapes = initial.eval_shape(roots, chosen)[0]
-    found = store.restore_latest(shapes)
-    if found is not None:
-      store.close()
-      return found[1], found[2]
-  c = subset['clone']
-  carry = initial(roots, chosen)
-  done = np.zeros(len(seeds), bool)
-  rate, taken = np.zeros(len(seeds)), np.zeros(len(seeds), int)
-  for at in range(0, c['steps'], c['every']):
-    carry, _ = imitate(carry, roots, at, jnp.asarray(done), chosen)
-    score = np.asarray(evaluate(carry[0], roots, at, chosen)[0])
-    rate, taken = np.where(done, rate, score), np.where(done, taken, at + c['every'])
-    done = done | (score >= c['pass_rate'])
-    if done.all():
-      break
-  info = dict(clone_pass_rate=rate.tolist(), clone_steps=taken.tolist())
-  if store is not None:
-    if store.restore_latest(shapes) is None:  # another process may have been faster: same numbers
-      store.save(1, carry[0], meta=info)
-    store.close()
-  return carry[0], info
-
-
 def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_progress=None,
         on_bad: str = 'stop'):
   """Trains all seeds of a config, in one program.
@@ -232,16 +124,15 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
   """
   c = build.plain(config)
   settings = settings or {}
-  names = tuple(sorted(settings))
-  values = tuple(np.asarray(settings[n], np.float32) for n in names)
+  names, values = actors.traced(settings)
   check.check(c, settings, len(seeds))
   recorder = record.Recorder(c, seeds, settings, workdir, sinks)
   programs = _programs(json.dumps(c, sort_keys=True), names)
-  subset, used = _shared(c, names)
-  evaluate = _actor_programs(json.dumps(subset, sort_keys=True), used)[0]
+  subset, used = actors.shared(c, names)
+  evaluate = actors.programs(json.dumps(subset, sort_keys=True), used)[0]
   used_values = tuple(v for n, v in zip(names, values) if n in used)
 
-  params, clone_info = warm_start(c, seeds, names=names, values=values, cache=cache)
+  params, clone_info = actors.warm_start(c, seeds, settings=settings, cache=cache)
   # As host arrays these may go to any mesh, also one that spans processes.
   fresh = programs.initial(np.asarray(seeds, np.int32), logs.fetch(params), values)
   with contextlib.closing(recorder), signals.Stop() as stop:

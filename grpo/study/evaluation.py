@@ -34,7 +34,7 @@ def load(folder: pathlib.Path):
   values = tuple(np.asarray(settings[n], np.float32) for n in names)
   programs = loop.Programs(config, names)
   params = None
-  shapes = jax.eval_shape(programs.initial, np.asarray(seeds, np.int32), params, values)
+  shapes = programs.initial.eval_shape(np.asarray(seeds, np.int32), params, values)
   with checkpoint.Checkpointer(folder / 'checkpoints') as store:
     found = store.restore_latest(shapes)
   if found is None:
