@@ -33,20 +33,14 @@ def prepare() -> None:
 
 
 def _compile_quickly() -> None:
-  """Asks LLVM for less work where only a CPU can be used.
+  """Asks jax 0.10 for its older emitters where only a CPU can be used.
 
-  Level 1 compiled the small programs here in two thirds of the time, and with the older emitters of
-  jax 0.10 in half of what was left; their steps took as long as before. Exponentials alone are
-  slower at level 1, so a long run of a larger model may want XLA_FLAGS of its own: a level that the
-  user has set is left alone.
+  They compiled the small programs here in half the time, and steps took as long as before. Later
+  versions have none. How much a program is optimised is decided in `grpo/learn/compiling.py`.
   """
   plugins = ('jax_cuda12_plugin', 'jax_cuda13_plugin', 'jax_rocm7_plugin', 'libtpu')
   cpu = os.environ.get('JAX_PLATFORMS', '') == 'cpu' or not any(
       importlib.util.find_spec(name) for name in plugins)
   flags = os.environ.get('XLA_FLAGS', '')
-  if not cpu or 'xla_backend_optimization_level' in flags:
-    return
-  flags += ' --xla_backend_optimization_level=1'
-  if jax.__version_info__ < (0, 11) and 'fusion_emitters' not in flags:  # later: refused
-    flags += ' --xla_cpu_use_fusion_emitters=false'
-  os.environ['XLA_FLAGS'] = flags.strip()
+  if cpu and jax.__version_info__ < (0, 11) and 'fusion_emitters' not in flags:
+    os.environ['XLA_FLAGS'] = f'{flags} --xla_cpu_use_fusion_emitters=false'.strip()
