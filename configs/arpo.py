@@ -4,8 +4,8 @@ arXiv:2507.19849, section 3
 
   python -m scripts.train --config=configs/arpo.py:smoke --workdir=runs/arpo
 
-The hard form; advantages group_zscore with the same branch is the soft one. Forks are at fixed turns:
-the paper's entropy rule has constants that could not be checked.
+The hard form; advantages group_zscore with the same branch is the soft one. Forks are at fixed
+turns: the paper's entropy rule has constants that could not be checked.
 """
 
 from configs import base

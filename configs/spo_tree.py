@@ -4,8 +4,8 @@ arXiv:2505.23564, section 3
 
   python -m scripts.train --config=configs/spo_tree.py:smoke --workdir=runs/spo_tree
 
-The group is one tree that splits in two every `every` turns. Without the mask of likely tokens and
-the siblings' std, which could not be checked.
+The root is the prompt; nodes split in two every `every` turns. Without the mask of likely tokens
+and the siblings' std, which could not be checked.
 """
 
 from configs import base

@@ -4,7 +4,8 @@ arXiv:2509.21240, section 3
 
   python -m scripts.train --config=configs/tree_grpo.py:smoke --workdir=runs/tree_grpo
 
-trees, width and every: how a group is made. Add method.kl and method.kl_coef for the paper's KL term.
+trees, width and every: how a group is made. Forks are at fixed turns; the paper draws the nodes to
+expand. Add method.kl and method.kl_coef for its KL term.
 """
 
 from configs import base

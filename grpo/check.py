@@ -147,10 +147,11 @@ def _agents(m, s, has_critic, reads_values):
   yield returns in TOKEN_RETURNS and chunk['name'] != 'token', (
       f'method.returns={returns} is about tokens, and method.chunk is {chunk["name"]}: use token')
   yield advantages in TREES and branch['name'] != 'tree', (
-      f'method.advantages={advantages} needs samples that share prefixes: set method.branch to tree')
+      f'method.advantages={advantages} needs samples that share prefixes: set method.branch to '
+      'tree')
   yield advantages in TREES and returns != 'outcome', (
-      f'method.advantages={advantages} compares whole trajectories, and method.returns is {returns}: '
-      'use outcome')
+      f'method.advantages={advantages} compares whole trajectories, and method.returns is '
+      f'{returns}: use outcome')
   every = branch.get('every', 1)
   length = {'turn': 1, 'turns': chunk.get('length', 1)}.get(chunk['name'], 0)
   yield advantages in TREES and (length == 0 or every % length != 0), (
@@ -163,14 +164,14 @@ def _agents(m, s, has_critic, reads_values):
   yield not reads_values, (
       'method.branch=monte_carlo: no slot reads values; use returns or advantages that do')
   yield 'critic' in m['returns'].get('bootstrap', '') and 'lambda' in returns, (
-      'method.returns.bootstrap=critic: there is no value after the last token of a cut episode with '
-      'method.branch=monte_carlo; use none')
+      'method.returns.bootstrap=critic: method.branch=monte_carlo has no value after the last token '
+      'of a cut episode; use none')
   yield length == 0 or length % every != 0, (
-      f'method.chunk={chunk["name"]}: values are known every method.branch.every={every} turns; use '
-      'turn or turns, with a length that is a multiple of it')
+      f'method.chunk={chunk["name"]}: values are known every method.branch.every={every} turns; '
+      'use turn or turns, with a length that is a multiple of it')
   yield s['lag'] > 0, (
-      f'sample.lag={s["lag"]}: the values of method.branch=monte_carlo are those of fresh rollouts; '
-      'use lag 0')
+      f'sample.lag={s["lag"]}: the values of method.branch=monte_carlo are those of fresh '
+      'rollouts; use lag 0')
 
 
 def _task(t):

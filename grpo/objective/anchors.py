@@ -99,7 +99,10 @@ def _labels(key_PGK):
 
 
 def _among(x_PGK, valid_PGK, label_PGK, normalise, *, ddof, eps, tol):
-  """x minus the mean over its label, divided by the std where asked; 0 for flat labels."""
+  """x minus the mean over its label, divided by the std where asked; 0 for flat labels.
+
+  What is the mean but for rounding is 0 exactly: `hgpo` asks which are.
+  """
   def centre(x_N, valid_N, label_N):
     sums = lambda y_N: jax.ops.segment_sum(y_N, label_N, num_segments=x_N.shape[0])[label_N]
     high = lambda y_N: jax.ops.segment_max(y_N, label_N, num_segments=x_N.shape[0])[label_N]
@@ -108,7 +111,9 @@ def _among(x_PGK, valid_PGK, label_PGK, normalise, *, ddof, eps, tol):
     centred_N = masked.clean(x_N - masked.divide(sums(x_N), count_N), valid_N)
     spread_N = (high(masked.clean(x_N, valid_N, -jnp.inf))
                 + high(masked.clean(-x_N, valid_N, -jnp.inf)))
-    flat_N = ~valid_N | (spread_N <= tol * high(jnp.abs(x_N)))
+    least_N = tol * high(jnp.abs(x_N))
+    flat_N = ~valid_N | (spread_N <= least_N)
+    centred_N = jnp.where(jnp.abs(centred_N) <= least_N, 0.0, centred_N)
     if normalise == 'mean':
       return jnp.where(flat_N, 0.0, centred_N)
     var_N = masked.divide(sums(jnp.square(centred_N)), jnp.maximum(count_N - ddof, 0))

@@ -30,8 +30,9 @@ def bilevel_return(rewards_PGK: jax.Array, valid_PGK: jax.Array, context: Contex
   Inside a turn, usual GAE with reward B_e + V_e on its last token, and nothing behind it. So the
   last token gets B_e exactly. Wang et al. 2025, arXiv:2510.16907 (VAGEN), section 3; RAGEN,
   arXiv:2504.20073. Ends of turns are those of the turns, not the tokens with a reward, as a turn
-  that earns 0 has an end too. Equal to `lambda_return` when all four numbers are 1; not with equal
-  discounts below 1, as one counts turns and the other tokens.
+  that earns 0 has an end too; a reward inside a turn counts as earned at its end. Equal to
+  `lambda_return` when all four numbers are 1; not with equal discounts below 1, as one counts turns
+  and the other tokens.
   """
   end_PGK = _ends(context.turn_PGK, valid_PGK)
   earned_PGK = _running_total(masked.clean(rewards_PGK, valid_PGK),

@@ -3,8 +3,8 @@
 The samples of a prompt are the leaves of one or several trees (`rollout/branch.py`).
 `context.node_PGK` says on which node a chunk lies: samples with the same node at the same chunk
 index took the same actions up to there. A chunk must not reach across a fork, and its return is
-that of the whole trajectory (`outcome`). Every leaf carries its whole path, so the tokens of a shared node are in as many rows as there are leaves below it, and
-the loss counts each.
+that of the whole trajectory (`outcome`). Every leaf carries its whole path, so the tokens of a
+shared node are in as many rows as there are leaves below it, and the loss counts each.
 """
 
 import jax

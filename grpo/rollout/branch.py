@@ -61,8 +61,8 @@ def tree(*, group: int, turns: int, trees: int = 2, width: int = 2, every: int =
   while leaves < group and width > 1:
     levels, leaves = levels + 1, leaves * width
   if leaves != group or trees < 1:
-    raise ValueError(f'method.branch=tree: sample.group={group} must be trees={trees} times a power '
-                     f'of width={width}')
+    raise ValueError(f'method.branch=tree: sample.group={group} must be trees={trees} times a '
+                     f'power of width={width}')
   if every < 1 or levels * every >= turns:
     raise ValueError(f'method.branch=tree: forks at turn {levels * every}, and episodes have '
                      f'{turns} turns: lower every, raise trees or play longer episodes')

@@ -132,7 +132,7 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
     state = jax.tree.map(lambda x: x[:, lineage[0]], state)
 
   def fork(state, index):
-    """New noise for the samples that leave their leader at this turn; theirs is the new leader's."""
+    """New noise for the samples that leave their leader at this turn: that of the new leader."""
     leader_G, parting_G = lineage[index], lineage[index] != lineage[jnp.maximum(index - 1, 0)]
     one = lambda row: keys.stream(key, 'fork', step, first_prompt + row // G, leader_G[row % G],
                                   index)
