@@ -4,8 +4,8 @@ No paper: the equation is that of look_ahead in grpo/objective/returns.py, first
 
   python -m scripts.train --config=configs/horizon_chunked.py:smoke --workdir=runs/horizon_chunked
 
-chunk: fixed, turn or turns; n: blocks of look-ahead, None for all; bootstrap: none or group. By turn
-and to the end: configs/horizon_chunked_turn.py. With a critic: configs/horizon_chunked_critic.py.
+chunk: fixed, turn or turns; n: blocks of look-ahead, None for all; bootstrap: none or group. Turns
+to the end: configs/horizon_chunked_turn.py. With a critic: configs/horizon_chunked_critic.py.
 """
 
 from configs import base

@@ -163,12 +163,13 @@ def _agents(m, s, has_critic, reads_values):
       'method.branch=monte_carlo and method.critic both give values: use one of them')
   yield not reads_values, (
       'method.branch=monte_carlo: no slot reads values; use returns or advantages that do')
-  yield 'critic' in m['returns'].get('bootstrap', '') and 'lambda' in returns, (
-      'method.returns.bootstrap=critic: method.branch=monte_carlo has no value after the last token '
-      'of a cut episode; use none')
+  default = 'critic' if returns in ('lambda_return', 'adaptive_lambda_return') else 'none'
+  yield m['returns'].get('bootstrap', default) == 'critic', (
+      'method.returns.bootstrap=critic: method.branch=monte_carlo has no value after the last '
+      'token of a cut episode; use none')
   yield length == 0 or length % every != 0, (
-      f'method.chunk={chunk["name"]}: values are known every method.branch.every={every} turns; '
-      'use turn or turns, with a length that is a multiple of it')
+      f'method.chunk={chunk["name"]}: values are known every method.branch.every={every} '
+      'turns; use turn or turns, with a length that is a multiple of it')
   yield s['lag'] > 0, (
       f'sample.lag={s["lag"]}: the values of method.branch=monte_carlo are those of fresh '
       'rollouts; use lag 0')

@@ -8,7 +8,6 @@ from absl.testing import parameterized
 import hypothesis
 from hypothesis import strategies
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from grpo.objective import advantages
