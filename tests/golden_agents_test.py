@@ -1,10 +1,6 @@
 """Worked examples of credit for agents (golden_agents.json), in float64 and in float32."""
 
-import dataclasses
 import functools
-import importlib
-import json
-import pathlib
 
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -12,52 +8,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from grpo import build
-from grpo import types
 from grpo.objective import advantages
 from grpo.objective import agents
 from grpo.objective import anchors
 from grpo.objective import gae
-from grpo.objective import method
 from grpo.objective import returns
 from grpo.objective import trees
 from tests import golden
-from tests import rollouts
+from tests import worked
 
 partial = functools.partial
-GOLDEN = json.loads((pathlib.Path(__file__).parent / 'golden_agents.json').read_text())
-
-
-def case(name):
-  return GOLDEN[name]['inputs'], GOLDEN[name]['expected']
-
-
-def context(valid, **facts):
-  """Context with some facts by chunk."""
-  return dataclasses.replace(rollouts.context(valid), **facts)
-
-
-def ragged(rows, fill=0.0):
-  """Rows of unequal length as [1,G,K], and where they are."""
-  width = max(map(len, rows))
-  valid = np.array([[k < len(row) for k in range(width)] for row in rows])
-  return np.array([[*row, *[fill] * (width - len(row))] for row in rows])[None], valid[None]
-
-
-def split(x, label):
-  """A flat list to rows by label, in order."""
-  return [[a for a, b in zip(x, label, strict=True) if b == name] for name in dict.fromkeys(label)]
-
-
-def numbered(names):
-  return [sorted(set(names)).index(name) for name in names]
 
 
 class GaeTest(parameterized.TestCase):
 
   @golden.both_types
   def test_bilevel(self, f, tol):
-    inputs, expected = case('turn_and_bilevel_gae')
+    inputs, expected = worked.case('turn_and_bilevel_gae')
     mask = golden.row(np.array(inputs['mask'], bool))
     turn = golden.row(np.array(inputs['turn_id']))
     names = dict(gamma_turn='turn_discount', lam_turn='turn_lam', gamma_token='discount',
@@ -65,7 +32,7 @@ class GaeTest(parameterized.TestCase):
 
     @jax.jit
     def run(reward, value):
-      facts = context(mask, values_PGK=value, turn_PGK=jnp.where(mask, turn, -1))
+      facts = worked.context(mask, values_PGK=value, turn_PGK=jnp.where(mask, turn, -1))
       numbers = {names[k]: v for k, v in inputs['bilevel'].items()}
       ones = dict(turn_lam=1.0, lam=1.0)
       return [advantages.critic(gae.bilevel_return(reward, mask, facts, **x), mask, facts)
@@ -81,7 +48,7 @@ class GaeTest(parameterized.TestCase):
 
   @golden.both_types
   def test_cross_trajectory(self, f, tol):
-    inputs, expected = case('cross_trajectory_gae')
+    inputs, expected = worked.case('cross_trajectory_gae')
     sizes = [len(row) for row in inputs['segment_values']]
     # One observation token between two windows: it must not count.
     gap = lambda rows, fill: np.concatenate([[*row, fill] for row in rows])[None, None]
@@ -92,7 +59,7 @@ class GaeTest(parameterized.TestCase):
 
     @jax.jit
     def run(reward, value):
-      facts = context(mask, values_PGK=value, segment_PGK=segment)
+      facts = worked.context(mask, values_PGK=value, segment_PGK=segment)
       one = partial(gae.cross_segment_return, reward, mask, facts)
       adapt = partial(gae.adaptive_cross_segment_return, reward, mask, facts, alpha=1.5)
       out = dict(gamma1_lam1=one(lam=1.0), gamma1_lam0p9=one(lam=0.9),
@@ -108,12 +75,12 @@ class GaeTest(parameterized.TestCase):
 
   @golden.both_types
   def test_potential(self, f, tol):
-    inputs, expected = case('potential_shaping')
+    inputs, expected = worked.case('potential_shaping')
     valid = np.ones((1, 1, 4), bool)
 
     @jax.jit
     def run(reward, phi):
-      facts = context(valid, potential_PGK=phi)
+      facts = worked.context(valid, potential_PGK=phi)
       one = partial(gae.potential_look_ahead, reward, valid, facts, discount=inputs['gamma'])
       return dict(shaping=one(n=0) - reward, return_shaped=one(n=None),
                   return_unshaped=returns.reward_to_go(reward, valid, facts, discount=0.9))
@@ -127,14 +94,15 @@ class AnchorTest(parameterized.TestCase):
 
   @golden.both_types
   def test_gigpo(self, f, tol):
-    inputs, expected = case('gigpo')
-    rows = partial(split, label=inputs['trajectory'])
-    reward, valid = ragged(rows(inputs['step_rewards']))
-    state = ragged(rows(numbered(inputs['anchor_observation'])), 0)[0].astype(np.uint32)
+    inputs, expected = worked.case('gigpo')
+    rows = partial(worked.split, label=inputs['trajectory'])
+    reward, valid = worked.ragged(rows(inputs['step_rewards']))
+    names = worked.numbered(inputs['anchor_observation'])
+    state = worked.ragged(rows(names), 0)[0].astype(np.uint32)
 
     @jax.jit
     def run(reward):
-      facts = context(valid, rewards_PGK=reward, state_id_PGK=state)
+      facts = worked.context(valid, rewards_PGK=reward, state_id_PGK=state)
       step = returns.reward_to_go(reward, valid, facts, discount=inputs['gamma'])
       out = dict(step_returns=step)
       for name, normalise in (('mean_norm', 'mean'), ('mean_std_norm', 'mean_std')):
@@ -151,14 +119,15 @@ class AnchorTest(parameterized.TestCase):
 
   @golden.both_types
   def test_hgpo(self, f, tol):
-    inputs, expected = case('hgpo')
-    rows = partial(split, label=inputs['trajectory'])
-    step, valid = ragged(rows(inputs['step_returns']))
-    state = ragged(rows(numbered(inputs['observation'])), 0)[0].astype(np.uint32)
+    inputs, expected = worked.case('hgpo')
+    rows = partial(worked.split, label=inputs['trajectory'])
+    step, valid = worked.ragged(rows(inputs['step_returns']))
+    names = worked.numbered(inputs['observation'])
+    state = worked.ragged(rows(names), 0)[0].astype(np.uint32)
 
     @jax.jit
     def run(step):
-      facts = context(valid, state_id_PGK=state)
+      facts = worked.context(valid, state_id_PGK=state)
       one = partial(anchors.hgpo, step, valid, facts, depth=inputs['K_extra_history'],
                     alpha=inputs['alpha'])
       return dict(mean_norm=one(), mean_biased_std_norm=one(normalise='mean_std'))
@@ -171,13 +140,13 @@ class TurnTest(parameterized.TestCase):
 
   @golden.both_types
   def test_mt_grpo(self, f, tol):
-    inputs, expected = case('mt_grpo')
+    inputs, expected = worked.case('mt_grpo')
     reward = np.stack([inputs['turn1_reward'], inputs['outcome_reward']], axis=1)[None]
     valid = np.ones(reward.shape, bool)
 
     @jax.jit
     def run(reward):
-      facts = context(valid, rewards_PGK=reward)
+      facts = worked.context(valid, rewards_PGK=reward)
       to_go = returns.reward_to_go(reward, valid, facts, discount=inputs['gamma'])
       return (agents.mt_grpo(reward, valid, facts, coef=inputs['coef'], eps=inputs['eps']),
               advantages.group_zscore(to_go, valid, facts, eps=inputs['eps']))
@@ -189,7 +158,7 @@ class TurnTest(parameterized.TestCase):
 
   @golden.both_types
   def test_igpo(self, f, tol):
-    inputs, expected = case('igpo')
+    inputs, expected = worked.case('igpo')
     gain = np.diff(inputs['answer_probability_per_prefix'], axis=1)
     np.testing.assert_allclose(gain, expected['info_gain'], 1e-12, 1e-12)
     reward = np.concatenate([gain, np.array(inputs['outcome_reward'])[:, None]], axis=1)[None]
@@ -201,16 +170,16 @@ class TurnTest(parameterized.TestCase):
 
   @golden.both_types
   def test_empg(self, f, tol):
-    inputs, expected = case('empg')
-    entropy, valid = ragged(split(inputs['step_entropy'], inputs['episode']))
+    inputs, expected = worked.case('empg')
+    entropy, valid = worked.ragged(worked.split(inputs['step_entropy'], inputs['episode']))
     # A group of two, 1 and -1: z-scores are theirs times sqrt(1/2) with divisor n - 1, so give them
     # back by eps: 1 / (sqrt(2) + eps) = 1.
-    outcome = ragged(split(inputs['outcome_advantage'], inputs['episode']))[0]
+    outcome = worked.ragged(worked.split(inputs['outcome_advantage'], inputs['episode']))[0]
     numbers = dict(k=inputs['k'], k_next=inputs['k_prime'], zeta=inputs['zeta'])
 
     @jax.jit
     def run(entropy, outcome):
-      facts = context(valid, entropy_PGK=entropy)
+      facts = worked.context(valid, entropy_PGK=entropy)
       # At index 2 the group has one member: every turn needs the outcome of both samples.
       return agents.empg(outcome, valid, facts, over='sequence', eps=1.0 - np.sqrt(2.0), **numbers)
 
@@ -222,7 +191,7 @@ class TreeTest(parameterized.TestCase):
 
   @golden.both_types
   def test_spo_and_treerl(self, f, tol):
-    inputs, expected = case('tree_advantages')
+    inputs, expected = worked.case('tree_advantages')
     leaf = f(list(inputs['leaf_rewards'].values()))
     outcome = np.stack([leaf, leaf], axis=1)[None]
     valid = np.ones(outcome.shape, bool)
@@ -230,7 +199,7 @@ class TreeTest(parameterized.TestCase):
 
     @jax.jit
     def run(x):
-      args = (x, valid, context(valid, node_PGK=node))
+      args = (x, valid, worked.context(valid, node_PGK=node))
       return dict(spo_tree_child_minus_parent=trees.spo_tree(*args),
                   treerl_unscaled=trees.treerl(*args, power=0.0),
                   treerl_divided_by_sqrt_num_leaves=trees.treerl(*args))
@@ -244,84 +213,24 @@ class TreeTest(parameterized.TestCase):
 
   @golden.both_types
   def test_tree_grpo(self, f, tol):
-    inputs, expected = case('tree_advantages')
+    inputs, expected = worked.case('tree_advantages')
     x = f(inputs['tree_grpo_rewards']).reshape(1, 6, 1)
     valid, node = np.ones(x.shape, bool), np.array([0, 0, 0, 3, 3, 3]).reshape(1, 6, 1)
-    got = jax.jit(lambda x: trees.tree_grpo(x, valid, context(valid, node_PGK=node)))(x)
+    got = jax.jit(lambda x: trees.tree_grpo(x, valid, worked.context(valid, node_PGK=node)))(x)
     np.testing.assert_allclose(np.ravel(got), expected['tree_grpo']['total'], tol, tol)
 
   @golden.both_types
   def test_shared_prefix(self, f, tol):
-    inputs, expected = case('arpo_shared_prefix')
+    inputs, expected = worked.case('arpo_shared_prefix')
     # Branch 0 and 1 share chunk 0, branch 2 has its own. The example starts from advantages.
     x = f(np.repeat(np.array(inputs['branch_advantage'])[:, None], 2, axis=1)[None])
     valid = np.ones(x.shape, bool)
     node = np.array([[[0, 0], [0, 1], [2, 2]]])
-    got = jax.jit(lambda x: trees.node_mean(x, valid, context(valid, node_PGK=node)))(x)
+    got = jax.jit(lambda x: trees.node_mean(x, valid, worked.context(valid, node_PGK=node)))(x)
     private = inputs['branch_advantage']
     shared = expected['shared_token_advantage']
     np.testing.assert_allclose(got[0], [[shared, private[0]], [shared, private[1]],
                                         [private[2], private[2]]], tol, tol)
-
-
-class ConfigTest(parameterized.TestCase):
-  """The same numbers from a config and a rollout, through the whole of `credit`."""
-
-  def credit(self, name, rollout, overrides, **facts):
-    config = importlib.import_module(f'configs.{name}').get_config('smoke')
-    slots = build.parts(config, overrides).method
-    zero = jnp.zeros(types.stream(rollout.mask).shape)
-    run = jax.jit(lambda r: method.credit(slots, r, old_logp_PGT=zero, **facts).advantages_PGT)
-    return np.asarray(run(rollout))
-
-  def test_gigpo(self):
-    inputs, expected = case('gigpo')
-    rows = partial(split, label=inputs['trajectory'])
-    reward, valid = ragged(rows(inputs['step_rewards']))
-    state = ragged(rows(numbered(inputs['anchor_observation'])), 0)[0].astype(np.uint32)
-    # Two tokens a turn, the reward on the second, an observation behind them.
-    wide = lambda x: np.stack([x, x, 0 * x], axis=3).reshape(1, 3, -1)
-    late = np.stack([0 * reward, reward, 0 * reward], axis=3).reshape(1, 3, -1)
-    turn = wide(np.broadcast_to(np.arange(4), valid.shape))
-    rollout = rollouts.rollout(wide(valid).astype(bool), late.astype('f'), turn=turn)
-    rollout = dataclasses.replace(rollout, state_id=jnp.asarray(wide(state))[:, :, None])
-    for name in ('gigpo', 'gigpo_std'):
-      got = self.credit(name, rollout, {}).reshape(1, 3, 4, 3)[valid]
-      want = expected['mean_std_norm' if 'std' in name else 'mean_norm']['total_omega1']
-      np.testing.assert_allclose(got, np.array(want)[:, None] * [1, 1, 0], 1e-5, 1e-5)
-
-  def test_compaction(self):
-    inputs, expected = case('cross_trajectory_gae')
-    # Windows of 6: two copied tokens, then the trained ones.
-    value, valid = ragged(inputs['segment_values'])
-    front = lambda x: np.pad(x[0], ((0, 0), (2, 0))).reshape(1, 1, -1)
-    mask = front(valid)
-    reward = np.zeros(mask.shape, np.float32)
-    reward[0, 0, -1] = 1.0
-    rollout = rollouts.rollout(mask, reward, segments=3)
-    for length, name in (('rollout', 'whole_rollout'), ('segment', 'per_segment')):
-      got = self.credit('compaction_rl', rollout, {'method.returns.length': length},
-                        values_PGT=jnp.asarray(front(value), jnp.float32),
-                        last_PG=jnp.zeros((1, 1)))
-      want = np.concatenate(expected[f'{name}_lambda_alpha1p5']['advantage'])
-      np.testing.assert_allclose(got[mask], want, 1e-5, 1e-5)
-
-  def test_turn_and_bilevel(self):
-    inputs, expected = case('turn_and_bilevel_gae')
-    mask = golden.row(np.array(inputs['mask'], bool))
-    rollout = rollouts.rollout(mask, golden.row(np.array(inputs['rewards'], 'f')),
-                               turn=golden.row(np.array(inputs['turn_id'])))
-    facts = dict(values_PGT=golden.row(jnp.array(inputs['values'], jnp.float32)),
-                 last_PG=jnp.zeros((1, 1)))
-    plain = {'method.advantages': dict(name='critic')}
-    numbers = inputs['bilevel']
-    got = self.credit('bilevel_gae', rollout, plain | {
-        'method.returns.turn_discount': numbers['gamma_turn'],
-        'method.returns.lam': numbers['lam_token']}, **facts)
-    np.testing.assert_allclose(np.ravel(got), expected['bilevel_token_advantage'], 1e-5, 1e-5)
-    got = self.credit('turn_ppo', rollout, plain | {'method.returns.discount': 0.95}, **facts)
-    want = golden.GOLDEN['turn_and_bilevel_gae']['expected']['turn_gae_advantage_broadcast']
-    np.testing.assert_allclose(np.ravel(got), want, 1e-5, 1e-5)
 
 
 if __name__ == '__main__':
