@@ -2,12 +2,11 @@
 
 arXiv:2607.05378, section 3
 
-  python -m scripts.train --config=configs/compaction_rl.py:smoke --workdir=runs/compaction_rl \
-      --config.task.horizon=32
+  python -m scripts.train --config=configs/compaction_rl.py:smoke --workdir=runs/compaction_rl
 
-length: what the adaptive lambda counts, rollout or segment; the paper does not say. Needs episodes
-of several windows (task.horizon above window.turns) to differ from VAPO's recursion. Windows carry
-the last turns over; they write no summary.
+length: what the adaptive lambda counts, rollout or segment; the paper does not say. Episodes of
+several windows are the point: add --config.task.horizon=32, twice window.turns. Windows carry the
+last turns over; they write no summary.
 """
 
 from configs import base

@@ -2,8 +2,7 @@
 
 No paper: the equation is that of look_ahead in grpo/objective/returns.py, first section
 
-  python -m scripts.train --config=configs/horizon_chunked_critic.py:smoke \
-      --workdir=runs/horizon_chunked_critic
+  python -m scripts.train --config=configs/horizon_chunked_critic.py:smoke --workdir=runs/critic
 
 The baseline is the group's, the future beyond n blocks the critic's. chunk: fixed, turn or turns.
 """

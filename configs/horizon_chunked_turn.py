@@ -2,8 +2,7 @@
 
 No paper: the equation is that of look_ahead in grpo/objective/returns.py, first section
 
-  python -m scripts.train --config=configs/horizon_chunked_turn.py:smoke \
-      --workdir=runs/horizon_chunked_turn
+  python -m scripts.train --config=configs/horizon_chunked_turn.py:smoke --workdir=runs/chunked_turn
 
 n: turns of look-ahead; None, to the end, needs bootstrap none or critic. bootstrap: none, group or
 critic (that one with a critic, see configs/horizon_chunked_critic.py).

@@ -2,8 +2,7 @@
 
 Ng, Harada and Russell 1999, section 3: no arXiv
 
-  python -m scripts.train --config=configs/potential_shaping.py:smoke \
-      --workdir=runs/potential_shaping
+  python -m scripts.train --config=configs/potential_shaping.py:smoke --workdir=runs/potential
 
 Return-to-go minus the potential of the turn's state, against the group at that turn. With whole
 trajectories as chunks it changes nothing: all samples of a group start alike.
