@@ -4,7 +4,7 @@ arXiv:2506.11902, section 3
 
   python -m scripts.train --config=configs/treerl.py:smoke --workdir=runs/treerl
 
-power: exponent of the number of leaves that divides a shared node's advantage; 1/2 as recalled.
+power: exponent of the number of leaves that divides a shared node's advantage; 1/2 is published.
 Forks are at fixed turns; the paper forks at the most uncertain tokens.
 """
 

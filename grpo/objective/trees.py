@@ -64,8 +64,8 @@ def treerl(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context, *, po
 
   A = ((V(s) - V(root)) + (V(s) - V(parent))) / leaves(s)^power, where V is the mean over the leaves
   below a node of R minus the mean of the other leaves. Hou et al. 2025, arXiv:2506.11902 (TreeRL),
-  section 3.3. The division takes back some of the weight of tokens that many leaves carry; its
-  exponent 1/2 is as recalled, hence a field.
+  section 3.3. The division takes back some of the weight of tokens that many leaves carry: by the
+  square root, as the released code has it (`sqrt` style).
   """
   loo_PGK = advantages.leave_one_out(returns_PGK, valid_PGK, context, over='sequence', tol=tol)
   same_PGGK = _same(valid_PGK, context, 'treerl')
