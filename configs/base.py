@@ -126,6 +126,7 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   m.auxiliary = ml_collections.ConfigDict()  # labelled slots of objective/auxiliary.py
   m.reference_every = 0                     # steps between resets of the reference; 0 keeps it
   m.critic = slot('none')                   # none, or value: see `value_critic`
+  m.branch = slot('none')                   # rollout/branch.py: samples that share prefixes
 
   u = c.train = ml_collections.ConfigDict()
   u.epochs = 1                      # passes over a batch
@@ -178,7 +179,9 @@ def value_critic(**changes) -> ml_collections.ConfigDict:
       learning_rate=1e-3,
       freeze='',             # parameters whose path contains this word are not trained
       clip=0.0,              # range of the clipped value loss; 0 is plain squared error
-      start='policy')        # trunk at step 0: policy (its weights) or fresh
+      start='policy',        # trunk at step 0: policy (its weights) or fresh
+      bootstrap='critic',    # end of the targets of truncated rows: critic, repeat or none
+      rows='all')            # rows that are fitted: all, or finished (no limit cut them)
   unknown = sorted(set(changes) - set(critic))
   if unknown:
     raise ValueError(f'unknown critic fields {unknown}: allowed are {sorted(critic)}')

@@ -4,7 +4,8 @@ No paper: the equation is that of look_ahead in grpo/objective/returns.py, first
 
   python -m scripts.train --config=configs/horizon_chunked.py:smoke --workdir=runs/horizon_chunked
 
-chunk: fixed or turn; n: blocks of look-ahead; bootstrap: none, group or critic.
+chunk: fixed, turn or turns; n: blocks of look-ahead, None for all; bootstrap: none or group. Turns
+to the end: configs/horizon_chunked_turn.py. With a critic: configs/horizon_chunked_critic.py.
 """
 
 from configs import base

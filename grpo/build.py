@@ -21,17 +21,22 @@ from grpo.models import base as models
 from grpo.models import tabular
 from grpo.models import transformer
 from grpo.objective import advantages
+from grpo.objective import agents
 from grpo.objective import aggregate
+from grpo.objective import anchors
 from grpo.objective import auxiliary
 from grpo.objective import chunks
 from grpo.objective import critic as critics
 from grpo.objective import filters
+from grpo.objective import gae
 from grpo.objective import kl
 from grpo.objective import method as methods
 from grpo.objective import ratios
 from grpo.objective import returns
 from grpo.objective import rewards
 from grpo.objective import surrogates
+from grpo.objective import trees
+from grpo.rollout import branch
 from grpo.tasks import base as task_base
 
 __all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'nearest', 'ACTOR_FIELDS']
@@ -61,6 +66,7 @@ class Parts:
   policy: models.Policy
   critic: models.Critic | None
   method: methods.Method
+  branch: branch.Plan | None
   optimiser: optax.GradientTransformation
   critic_optimiser: optax.GradientTransformation | None
   config: Mapping[str, Any]   # the same numbers, as nested dicts
@@ -107,6 +113,8 @@ def parts(config, overrides: Mapping[str, Any] | None = None) -> Parts:
   return Parts(
       task=task, layout=layout, knobs=knobs, policy=policy, critic=critic,
       method=_method(c['method'], layout),
+      branch=_slot(branch, c['method']['branch'], 'method.branch',
+                   dict(group=c['sample']['group'], turns=layout.max_turns))(),
       optimiser=_optimiser(c['train'], c['train']['learning_rate']),
       critic_optimiser=critic and _optimiser(
           c['train'], c['method']['critic']['learning_rate']),
@@ -139,9 +147,13 @@ def _paths(tree, prefix=''):
 
 
 def _pick(module, name: str, where: str):
-  if name not in module.__all__:
-    raise ValueError(f'{where}: unknown name {name!r}{nearest(name, module.__all__)}')
-  return getattr(module, name)
+  """A function by name. A slot may be spread over several modules."""
+  modules = module if isinstance(module, tuple) else (module,)
+  for one in modules:
+    if name in one.__all__:
+      return getattr(one, name)
+  names = [known for one in modules for known in one.__all__]
+  raise ValueError(f'{where}: unknown name {name!r}{nearest(name, names)}')
 
 
 def _slot(module, spec: Mapping[str, Any], where: str, derived: Mapping[str, Any] | None = None):
@@ -238,16 +250,19 @@ def _method(spec, layout):
     counts['count'] = chunk_counts[chunk['name']]
   elif chunk['name'] == 'fixed':
     counts['count'] = -(-layout.max_trained // chunk['length'])
+  elif chunk['name'] == 'turns':
+    counts['count'] = -(-layout.max_turns // chunk['length'])
   derived = {k: v for k, v in counts.items() if v is not None}
-  for slot in ('kl', 'chunk', 'returns', 'advantages', 'ratio', 'surrogate', 'aggregate'):
+  for slot in ('kl', 'chunk', 'returns', 'advantages', 'ratio', 'surrogate', 'aggregate', 'branch'):
     if not isinstance(spec[slot], Mapping) or 'name' not in spec[slot]:
       raise ValueError(f'method.{slot}: a slot is dict(name=..., arguments)')
   return methods.Method(
       shape=_slots(rewards, spec['shape'], 'method.shape'),
       filter=_slots(filters, spec['filter'], 'method.filter'),
       chunk=_slot(chunks, chunk, 'method.chunk', derived),
-      returns=_slot(returns, spec['returns'], 'method.returns'),
-      advantages=_slot(advantages, spec['advantages'], 'method.advantages'),
+      returns=_slot((returns, gae), spec['returns'], 'method.returns'),
+      advantages=_slot((advantages, anchors, agents, trees), spec['advantages'],
+                       'method.advantages'),
       old=spec['old'],
       ratio=_slot(ratios, spec['ratio'], 'method.ratio', derived),
       surrogate=_slot(surrogates, spec['surrogate'], 'method.surrogate'),

@@ -11,9 +11,19 @@ import jax
 __all__ = ['check', 'rules']
 
 # Baselines that compare a sample with the others of its group.
-GROUP = ('group_zscore', 'group_center', 'leave_one_out', 'group_mean_batch_std')
-CRITIC_RETURNS = ('lambda_return', 'adaptive_lambda_return')
-CRITIC_ADVANTAGES = ('critic', 'critic_whiten')
+GROUP = ('group_zscore', 'group_center', 'leave_one_out', 'group_mean_batch_std', 'gigpo', 'hgpo',
+         'mt_grpo', 'igpo', 'empg', 'mixed_baseline', 'shared_prefix', 'tree_grpo', 'treerl',
+         'spo_tree')
+CRITIC_RETURNS = ('lambda_return', 'adaptive_lambda_return', 'bilevel_return',
+                  'cross_segment_return', 'adaptive_cross_segment_return')
+CRITIC_ADVANTAGES = ('critic', 'critic_whiten', 'mixed_baseline')
+# Advantages that read which samples share a prefix.
+TREES = ('shared_prefix', 'tree_grpo', 'treerl', 'spo_tree')
+# Advantages of turns, and returns that add up tokens: a chunk of another size means something else.
+TURN_ADVANTAGES = ('gigpo', 'hgpo', 'mt_grpo', 'igpo', 'empg')
+TOKEN_RETURNS = ('bilevel_return', 'cross_segment_return', 'adaptive_cross_segment_return')
+# Tasks that have a potential.
+POTENTIAL = ('horizon',)
 
 
 def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
@@ -76,6 +86,8 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
       f'evaluate.heldout: allowed are 0 and 1, got {c["evaluate"]["heldout"]}')
   yield from _method(m, s, u)
   yield from _task(c['task'])
+  yield m['returns']['name'] == 'potential_look_ahead' and c['task']['name'] not in POTENTIAL, (
+      f'method.returns=potential_look_ahead: task {c["task"]["name"]} has no potential')
 
 
 def _method(m, s, u):
@@ -84,15 +96,17 @@ def _method(m, s, u):
       f'method.advantages={advantages} compares a sample with its group, and sample.group=1 leaves '
       'nothing to compare with: raise sample.group, or use raw, batch_zscore or critic')
   has_critic = critic['name'] != 'none'
+  branch = m['branch']['name']
   needs = [f'method.{slot}={name}' for slot, name, names in (
       ('returns', returns, CRITIC_RETURNS), ('advantages', advantages, CRITIC_ADVANTAGES))
            if name in names]
   if m['returns'].get('bootstrap') == 'critic':
     needs.append('method.returns.bootstrap=critic')
-  yield bool(needs) and not has_critic, (
+  yield bool(needs) and not has_critic and branch != 'monte_carlo', (
       f'{", ".join(needs)}: needs a critic, and method.critic.name is none')
   yield not needs and has_critic, (
       'method.critic: no slot reads the critic; use returns or advantages that do, or name=none')
+  yield from _agents(m, s, has_critic, bool(needs))
   yield m['old'] not in ('sampler', 'recomputed'), (
       f'method.old: allowed are sampler, recomputed; got {m["old"]!r}')
   corrected = m['surrogate']['name'] != 'reinforce'
@@ -117,8 +131,48 @@ def _method(m, s, u):
         f'method.critic.start: allowed are policy, fresh; got {critic["start"]!r}')
     yield critic['updates'] < 1, (
         f'method.critic.updates: must be at least 1, got {critic["updates"]}')
+    yield critic['rows'] not in ('all', 'finished'), (
+        f'method.critic.rows: allowed are all, finished; got {critic["rows"]!r}')
     yield _number(critic['lam']) and not 0 <= critic['lam'] <= 1, (
         f'method.critic.lam: must be in [0, 1], got {critic["lam"]}')
+
+
+def _agents(m, s, has_critic, reads_values):
+  """Credit by turns and windows, and rollouts that share prefixes."""
+  advantages, returns, chunk = m['advantages']['name'], m['returns']['name'], m['chunk']
+  branch = m['branch']
+  yield advantages in TURN_ADVANTAGES and chunk['name'] not in ('turn', 'turns'), (
+      f'method.advantages={advantages} is about turns, and method.chunk is {chunk["name"]}: '
+      'use turn or turns')
+  yield returns in TOKEN_RETURNS and chunk['name'] != 'token', (
+      f'method.returns={returns} is about tokens, and method.chunk is {chunk["name"]}: use token')
+  yield advantages in TREES and branch['name'] != 'tree', (
+      f'method.advantages={advantages} needs samples that share prefixes: set method.branch to '
+      'tree')
+  yield advantages in TREES and returns != 'outcome', (
+      f'method.advantages={advantages} compares whole trajectories, and method.returns is '
+      f'{returns}: use outcome')
+  every = branch.get('every', 1)
+  length = {'turn': 1, 'turns': chunk.get('length', 1)}.get(chunk['name'], 0)
+  yield advantages in TREES and (length == 0 or every % length != 0), (
+      f'method.chunk={chunk["name"]} would reach across a fork: use turn, or turns with a length '
+      f'that divides method.branch.every={every}')
+  if branch['name'] != 'monte_carlo':
+    return
+  yield has_critic, (
+      'method.branch=monte_carlo and method.critic both give values: use one of them')
+  yield not reads_values, (
+      'method.branch=monte_carlo: no slot reads values; use returns or advantages that do')
+  default = 'critic' if returns in ('lambda_return', 'adaptive_lambda_return') else 'none'
+  yield m['returns'].get('bootstrap', default) == 'critic', (
+      'method.returns.bootstrap=critic: method.branch=monte_carlo has no value after the last '
+      'token of a cut episode; use none')
+  yield length == 0 or length % every != 0, (
+      f'method.chunk={chunk["name"]}: values are known every method.branch.every={every} '
+      'turns; use turn or turns, with a length that is a multiple of it')
+  yield s['lag'] > 0, (
+      f'sample.lag={s["lag"]}: the values of method.branch=monte_carlo are those of fresh '
+      'rollouts; use lag 0')
 
 
 def _task(t):

@@ -37,7 +37,8 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
 jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
 
 # Files that train or start processes: the short leg, -m 'not slow', leaves them out.
-SLOW = ('bench', 'configs', 'cli', 'distributed', 'experiments', 'learning', 'notebooks', 'sweep')
+SLOW = ('bench', 'branch_learn', 'configs', 'cli', 'distributed', 'experiments', 'learning',
+        'notebooks', 'sweep')
 
 
 def pytest_configure(config):

@@ -52,13 +52,15 @@ class ChunksTest(parameterized.TestCase):
     window = np.array([[[0, 0, 0, 1, 1, 1]]])
     x = np.array([[[1.0, 2.0, np.nan, np.inf, 5.0, 7.0]]], np.float32)
     expected = dict(whole=[0, 0, -1, -1, 0, -1], turn=[0, 0, -1, -1, 1, -1],
-                    fixed=[0, 0, -1, -1, 1, -1], segment=[0, 0, -1, -1, 1, -1],
+                    turns=[0, 0, -1, -1, 0, -1], fixed=[0, 0, -1, -1, 1, -1],
+                    segment=[0, 0, -1, -1, 1, -1],
                     token=[0, 1, -1, -1, 4, -1])
     slots = dict(whole=chunks.whole, turn=partial(chunks.turn, count=3),
+                 turns=partial(chunks.turns, length=2, count=2),
                  fixed=partial(chunks.fixed, length=2, count=2),
                  segment=partial(chunks.segment, count=2), token=chunks.token)
-    sums = dict(whole=[8.0], turn=[3.0, 5.0, 0.0], fixed=[3.0, 5.0], segment=[3.0, 5.0],
-                token=[1.0, 2.0, 0.0, 0.0, 5.0, 0.0])
+    sums = dict(whole=[8.0], turn=[3.0, 5.0, 0.0], turns=[8.0, 0.0], fixed=[3.0, 5.0],
+                segment=[3.0, 5.0], token=[1.0, 2.0, 0.0, 0.0, 5.0, 0.0])
     self.assertSameElements(slots, chunks.__all__)
 
     @jax.jit
@@ -73,8 +75,9 @@ class ChunksTest(parameterized.TestCase):
     for name, (chunk, total, first, spread) in every(x, mask, turn, window).items():
       np.testing.assert_array_equal(chunk[0, 0], expected[name], name)
       np.testing.assert_array_equal(total[0, 0], sums[name], name)
-      firsts = np.where(np.array(sums[name]) == 3.0, 1.0, sums[name])
-      np.testing.assert_array_equal(first[0, 0], [1.0] if name == 'whole' else firsts, name)
+      # The sums 3 and 8 are those of chunks whose first token has 1.
+      firsts = np.where(np.isin(sums[name], [3.0, 8.0]), 1.0, sums[name])
+      np.testing.assert_array_equal(first[0, 0], firsts, name)
       on = np.where(mask[0, 0], np.array(sums[name])[np.maximum(expected[name], 0)], 0.0)
       np.testing.assert_array_equal(spread[0, 0], on, name)
 

@@ -22,7 +22,8 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
 
   Returns:
     (policy, critic); critic is 0 without one. Policy: sampling once, an update three times (forward
-    and backward) each epoch, and once each for a reference and for recomputed anchors. Critic:
+    and backward) each epoch, and once each for a reference, for recomputed anchors and for
+    entropies that credit reads. Critic:
     values once, an update three times for each of its passes.
   """
   prompt, rows = counters['prompt_tokens'], counters['context_tokens']
@@ -30,6 +31,7 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
   forward = parts.policy.flops(prompt, rows, span)
   update, method = config['train'], config['method']
   extra = (method['old'] == 'recomputed') + methods.needs_reference(parts.method)
+  extra += methods.needs_entropy(parts.method)
   policy = forward * (1 + 3 * update['epochs'] + extra)
   critic = 0.0
   if parts.critic is not None:

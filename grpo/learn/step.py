@@ -16,6 +16,7 @@ from grpo.learn import state as states
 from grpo.learn import update
 from grpo.models import scoring
 from grpo.objective import method as methods
+from grpo.rollout import branch
 from grpo.rollout import sampler
 from grpo.rollout import staleness
 
@@ -40,7 +41,8 @@ def initial(parts, key, params=None) -> states.TrainState:
   lag = parts.config['sample']['lag']
   shapes = None
   if lag:
-    shapes = jax.eval_shape(lambda p, k: sample(parts, p, k, 0), params, key)
+    shapes = jax.eval_shape(lambda p, k: branch.kept(parts.branch, sample(parts, p, k, 0)), params,
+                            key)
   return states.TrainState(
       step=jnp.zeros([], jnp.int32), key=key, params=params,
       opt_state=parts.optimiser.init(params),
@@ -51,12 +53,16 @@ def initial(parts, key, params=None) -> states.TrainState:
 
 
 def sample(parts, params, key, step, axis_name=None, place=lambda tree: tree) -> types.Rollout:
-  """Rollouts of a step under `params`. `place` pins trees with leading axis P to devices."""
-  c = parts.config['sample']
+  """Rollouts of a step under `params`. `place` pins trees with leading axis P to devices.
+
+  With a branch plan, all rows of it: those that are trained on (`branch.kept`), and the others.
+  """
+  c, plan = parts.config['sample'], parts.branch
   return sampler.sample(
       parts.policy, params, parts.task, parts.layout, parts.knobs, key, step=step,
-      prompts=c['prompts'], samples=c['group'], temperature=c['temperature'], version=step,
-      axis_name=axis_name, place=place)
+      prompts=c['prompts'], samples=c['group'] if plan is None else plan.rows,
+      temperature=c['temperature'], version=step, axis_name=axis_name, place=place,
+      lineage=None if plan is None else plan.lineage_KG)
 
 
 def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tree):
@@ -72,13 +78,22 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
     (state, types.Metrics).
   """
   c, method = parts.config, parts.method
-  fresh = place(sample(parts, state.params, state.key, state.step, axis_name, place))
+  played = place(sample(parts, state.params, state.key, state.step, axis_name, place))
+  fresh = branch.kept(parts.branch, played)
   waiting, rollout, ready = staleness.exchange(state.waiting, fresh, state.step)
   ok = ready & (state.bad_step < 0)
 
-  old, reference, values, last = _score(parts, state, rollout)
+  old, reference, values, last, entropy = _score(parts, state, rollout)
+  potential, nodes, known = None, None, values
+  if methods.needs_potential(method):
+    potential = parts.task.potential(types.stream(rollout.state_id), parts.knobs)
+  if parts.branch is not None:
+    nodes = parts.branch.nodes_KG
+    if parts.branch.continuations:
+      known = branch.values(parts.branch, played)
   credit = methods.credit(method, rollout, old_logp_PGT=old, ref_logp_PGT=reference,
-                          values_PGT=values, last_PG=last, now=state.step)
+                          values_PGT=known, last_PG=last, now=state.step, entropy_PGT=entropy,
+                          potential_PGT=potential, nodes_KG=nodes)
   data = _Data(rollout=rollout, old=old, reference=reference, credit=credit)
 
   temperature = c['sample']['temperature']
@@ -141,7 +156,7 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
       state, step=state.step + 1, params=params, opt_state=opt_state,
       critic_params=critic_params, critic_opt_state=critic_opt,
       reference=_reset(c['method']['reference_every'], state, params),
-      waiting=waiting, counters=_count(parts, state.counters, fresh, credit),
+      waiting=waiting, counters=_count(parts, state.counters, played, credit),
       bad_step=jnp.where((state.bad_step < 0) & ~finite, state.step, state.bad_step))
   of_step = report.rollout(fresh) | report.credit(rollout, credit, values, state.step)
   out = types.Metrics.pack(of_step | report.gap(first)).join(policy_metrics)
@@ -158,20 +173,23 @@ class _Data:
 
 
 def _score(parts, state, rollout):
-  """Anchor log-probs, reference log-probs, values and bootstrap values of a rollout."""
+  """Anchor log-probs, reference log-probs, values, bootstrap values and entropies of a rollout."""
   temperature = parts.config['sample']['temperature']
   old = types.stream(rollout.logp)
   if parts.method.old == 'recomputed':
     old = types.stream(
         scoring.logps(parts.policy, state.params, rollout, parts.layout, temperature))
-  reference = values = last = None
+  reference = values = last = entropy = None
+  if methods.needs_entropy(parts.method):
+    entropy = types.stream(scoring.score(parts.policy, state.params, rollout, parts.layout,
+                                         temperature)[1])
   if state.reference is not None:
     reference = types.stream(
         scoring.logps(parts.policy, state.reference, rollout, parts.layout, temperature))
   if parts.critic is not None:
     values, last = scoring.values_and_last(parts.critic, state.critic_params, rollout, parts.layout)
     values = types.stream(values)
-  return jax.lax.stop_gradient((old, reference, values, last))
+  return jax.lax.stop_gradient((old, reference, values, last, entropy))
 
 
 def _reset(every, state, params):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from grpo import masked
 
-__all__ = ['whole', 'turn', 'fixed', 'segment', 'token']
+__all__ = ['whole', 'turn', 'turns', 'fixed', 'segment', 'token']
 
 
 def _on(mask_PGT, chunk_PGT):
@@ -33,6 +33,13 @@ def turn(mask_PGT: jax.Array, turn_PGT: jax.Array, segment_PGT: jax.Array, *,
   """One chunk a turn. `count` is the largest number of turns; later turns would join the last."""
   del segment_PGT
   return _on(mask_PGT, jnp.minimum(turn_PGT, count - 1)), count
+
+
+def turns(mask_PGT: jax.Array, turn_PGT: jax.Array, segment_PGT: jax.Array, *, length: int,
+          count: int) -> tuple[jax.Array, int]:
+  """Blocks of `length` turns. Turns past `count` blocks join the last one."""
+  del segment_PGT
+  return _on(mask_PGT, jnp.minimum(turn_PGT // length, count - 1)), count
 
 
 def fixed(mask_PGT: jax.Array, turn_PGT: jax.Array, segment_PGT: jax.Array, *, length: int,

@@ -24,6 +24,7 @@ class CriticSpec:
     clip: half-width of the clipped value loss, in units of return; 0 is plain squared error.
     start: trunk at step 0: 'policy' (its weights) or 'fresh'.
     bootstrap: what the targets of truncated trajectories end with, see `returns.py`.
+    rows: which rows are fitted: 'all', or 'finished', those that no limit cut.
   """
   lam: float
   discount: float
@@ -34,10 +35,13 @@ class CriticSpec:
   clip: float
   start: str
   bootstrap: str = 'critic'
+  rows: str = 'all'
 
   def __post_init__(self):
     if self.start not in ('policy', 'fresh'):
       raise ValueError(f'critic.start: allowed are policy, fresh; got {self.start!r}')
+    if self.rows not in ('all', 'finished'):
+      raise ValueError(f'critic.rows: allowed are all, finished; got {self.rows!r}')
 
 
 def value_loss(values_PGT: jax.Array, old_values_PGT: jax.Array, targets_PGT: jax.Array,

@@ -8,10 +8,11 @@ The critic, where there is one, learns from every row.
 import jax
 import jax.numpy as jnp
 
+from grpo import masked
 from grpo import types
 from grpo.objective import advantages
 
-__all__ = ['everything', 'informative', 'fresh', 'complete']
+__all__ = ['everything', 'informative', 'uncertain', 'fresh', 'complete']
 
 
 @types.pytree
@@ -49,6 +50,39 @@ def informative(facts: Facts, *, by: str = 'reward', tol: float = 1e-5) -> jax.A
   valid_PG1 = (facts.lengths_PG > 0)[..., None]
   flat_P11 = advantages.is_flat(numbers[by][..., None], valid_PG1, tol=tol)
   return jnp.broadcast_to(~flat_P11[..., 0], facts.lengths_PG.shape)
+
+
+def uncertain(facts: Facts, *, fraction: float = 0.25, tol: float = 1e-5) -> jax.Array:
+  """Keeps the share `fraction` of prompts whose rewards have the largest std: StarPO-S.
+
+  Wang et al. 2025, arXiv:2504.20073 (RAGEN), section 3.3. At least one prompt is asked for; those
+  without spread are never kept, also when too few others are left. Of prompts with equal std the
+  first are kept. `informative` asks for any spread; this one is relative to the batch.
+  """
+  valid_PG = facts.lengths_PG > 0
+  prompts = valid_PG.shape[0]
+  std_P = masked.std(facts.reward_PG, valid_PG, axis=1, ddof=0).astype(jnp.float32)
+  varied_PG = informative(facts, tol=tol)
+  # A float that is not negative orders like its bits. Halving an integer range asks for sums over
+  # prompts only, which keeps prompts split over devices, and makes the cut exact.
+  bits_P = jax.lax.bitcast_convert_type(jnp.where(varied_PG[:, 0], std_P, 0.0), jnp.int32)
+  wanted = jnp.maximum(1, jnp.floor(fraction * prompts + 1e-6)).astype(jnp.int32)
+  cut = _largest(lambda x: jnp.sum(bits_P >= x) >= wanted, 31)
+  tied_P = bits_P == cut
+  left = wanted - jnp.sum(bits_P > cut)
+  index_P = jax.lax.broadcasted_iota(jnp.int32, bits_P.shape, 0)
+  end = _largest(lambda x: jnp.sum(tied_P & (index_P < x)) <= left, prompts.bit_length())
+  keep_P = (bits_P > cut) | (tied_P & (index_P < end))
+  return varied_PG & keep_P[:, None]
+
+
+def _largest(holds, bits):
+  """Largest number of so many bits for which `holds` is true; it is for 0, and never again."""
+  def step(i, x):
+    more = x + (jnp.int32(1) << (bits - 1 - i))
+    return jnp.where(holds(more), more, x)
+
+  return jax.lax.fori_loop(0, bits, step, jnp.int32(0))
 
 
 def fresh(facts: Facts, *, max_lag: int) -> jax.Array:

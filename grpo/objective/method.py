@@ -10,7 +10,11 @@ Slots, and the file each comes from:
   filter      filters.py      (facts) -> keep_PG; a tuple
   chunk       chunks.py       (mask_PGT, turn_PGT, segment_PGT) -> chunk_PGT, K
   returns     returns.py      (rewards_PGK, valid_PGK, context) -> returns_PGK
+              gae.py          the same, with turns, windows or a potential
   advantages  advantages.py   (returns_PGK, valid_PGK, context) -> advantages_PGK
+              anchors.py      the same, among steps that start alike
+              agents.py       the same, with turn rewards, entropies or two baselines
+              trees.py        the same, among rollouts that share prefixes
   ratio       ratios.py       (logp_PGT, old_logp_PGT, mask_PGT, turn_PGT) -> log_ratio_PGT
   surrogate   surrogates.py   (log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT) -> loss_PGT
   kl          kl.py           (logp_PGT, ref_logp_PGT, log_ratio_PGT) -> kl_PGT
@@ -30,18 +34,20 @@ import jax.numpy as jnp
 
 from grpo import masked
 from grpo import types
+from grpo.objective import agents
 from grpo.objective import aggregate as aggregates
 from grpo.objective import chunks
 from grpo.objective import context as contexts
 from grpo.objective import critic as critics
 from grpo.objective import filters
+from grpo.objective import gae
 from grpo.objective import kl as kl_lib
 from grpo.objective import returns as returns_lib
 from grpo.objective import rewards as rewards_lib
 from grpo.objective import surrogates
 
 __all__ = ['Method', 'Credit', 'Weights', 'credit', 'policy_weights', 'value_weights',
-           'policy_loss', 'value_loss', 'needs_reference']
+           'policy_loss', 'value_loss', 'needs_reference', 'needs_entropy', 'needs_potential']
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,15 +112,29 @@ class Weights:
 
 def needs_reference(method: Method) -> bool:
   """Whether some slot reads log-probabilities of a reference policy."""
-  plain = lambda f: f.func if isinstance(f, functools.partial) else f
-  shaped = any(plain(f) is rewards_lib.kl_in_reward for f in method.shape)
-  return shaped or plain(method.kl) is not kl_lib.none
+  shaped = any(_plain(f) is rewards_lib.kl_in_reward for f in method.shape)
+  return shaped or _plain(method.kl) is not kl_lib.none
+
+
+def needs_entropy(method: Method) -> bool:
+  """Whether credit reads entropies of the policy that is held fixed."""
+  return _plain(method.advantages) is agents.empg
+
+
+def needs_potential(method: Method) -> bool:
+  """Whether credit reads a potential of the task."""
+  return _plain(method.returns) is gae.potential_look_ahead
+
+
+def _plain(function):
+  return function.func if isinstance(function, functools.partial) else function
 
 
 def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
            ref_logp_PGT: jax.Array | None = None, values_PGT: jax.Array | None = None,
            last_PG: jax.Array | None = None, baseline: jax.Array | None = None,
-           now: jax.Array | int = 0) -> Credit:
+           now: jax.Array | int = 0, entropy_PGT: jax.Array | None = None,
+           potential_PGT: jax.Array | None = None, nodes_KG: jax.Array | None = None) -> Credit:
   """Advantages of every trained token, and the critic's targets. No gradient runs through it.
 
   Args:
@@ -126,6 +146,9 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
     last_PG: critic's value after the last token of each row, or None.
     baseline: running mean of returns [], for `advantages.running_mean`.
     now: parameter version that is being trained, to tell stale rows.
+    entropy_PGT: entropies in nats, see `needs_entropy`.
+    potential_PGT: potential of the state before the token's turn, see `needs_potential`.
+    nodes_KG: samples that share prefixes, [turns, G]: the same number, the same turn.
   """
   if method.critic is not None and values_PGT is None:
     raise ValueError('credit: the method has a critic, and no values were given')
@@ -139,15 +162,12 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
     rewards_PGT = masked.clean(shape(rewards_PGT, old_logp_PGT, ref_logp_PGT, mask_PGT), mask_PGT)
 
   chunk_PGT, count = method.chunk(mask_PGT, turn_PGT, segment_PGT)
-  tokens_PGK = chunks.tokens(chunk_PGT, count)
-  valid_PGK = tokens_PGK > 0
   lengths_PG = jnp.sum(mask_PGT, axis=2, dtype=jnp.int32)
-  context = contexts.Context(
-      tokens_PGK=tokens_PGK, lengths_PG=lengths_PG, truncated_PG=rollout.truncated,
-      state_id_PGK=chunks.first(types.stream(rollout.state_id), chunk_PGT, count),
-      values_PGK=None if values_PGT is None else chunks.first(values_PGT, chunk_PGT, count),
-      bootstrap_PG=last_PG, baseline=baseline)
-  rewards_PGK = chunks.total(rewards_PGT, chunk_PGT, count)
+  context = contexts.gather(
+      chunk_PGT, count, rollout, rewards_PGT=rewards_PGT, turn_PGT=turn_PGT,
+      segment_PGT=segment_PGT, values_PGT=values_PGT, bootstrap_PG=last_PG, baseline=baseline,
+      entropy_PGT=entropy_PGT, potential_PGT=potential_PGT, nodes_KG=nodes_KG)
+  rewards_PGK, valid_PGK = context.rewards_PGK, context.tokens_PGK > 0
   returns_PGK = method.returns(rewards_PGK, valid_PGK, context)
   advantages_PGK = method.advantages(returns_PGK, valid_PGK, context)
 
@@ -166,6 +186,8 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
         bootstrap=method.critic.bootstrap)
     targets_PGT = chunks.spread(targets_PGK, chunk_PGT)
     value_mask_PGT = chunks.first_mask(chunk_PGT)
+    if method.critic.rows == 'finished':
+      value_mask_PGT = value_mask_PGT & ~rollout.truncated[..., None]
     values_PGT = masked.clean(values_PGT, mask_PGT)
   mask_PGT = mask_PGT & keep_PG[..., None]
   return jax.lax.stop_gradient(Credit(

@@ -83,7 +83,8 @@ class _Episode:
 
 def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prompts: int,
            samples: int, temperature, first_prompt=0, version=0, axis_name: str | None = None,
-           choose: Callable | None = None, place: Callable = lambda tree: tree) -> types.Rollout:
+           choose: Callable | None = None, place: Callable = lambda tree: tree,
+           lineage=None) -> types.Rollout:
   """Samples `prompts` groups of `samples` episodes.
 
   Args:
@@ -103,6 +104,8 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
       their predicate is one number and no cache is copied by a select.
     choose: truncation for evaluation, from `rollout.choose`; None samples from the policy itself.
     place: applied to trees of arrays with leading axis P, such as a sharding constraint.
+    lineage: int [turns, G], the sample whose action a sample repeats at a turn, see
+      `rollout/branch.py`; None for independent samples.
 
   Returns:
     types.Rollout [P,G,S,L]. A limit of turns that cuts an episode sets `truncated`, never
@@ -124,6 +127,18 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
   state, prompt_PL, valid_PL = place(jax.vmap(reset)(prompt_P))
   state = jax.tree.map(lambda x: jnp.broadcast_to(x[:, None], (P, G, *x.shape[1:])), state)
   state = _batch(task.reseed, 0, 0)(state, streams('noise').reshape(P, G))
+  if lineage is not None:
+    lineage = jnp.asarray(lineage, jnp.int32)
+    state = jax.tree.map(lambda x: x[:, lineage[0]], state)
+
+  def fork(state, index):
+    """New noise for the samples that leave their leader at this turn: that of the new leader."""
+    leader_G, parting_G = lineage[index], lineage[index] != lineage[jnp.maximum(index - 1, 0)]
+    one = lambda row: keys.stream(key, 'fork', step, first_prompt + row // G, leader_G[row % G],
+                                  index)
+    other = _batch(task.reseed, 0, 0)(state, jax.vmap(one)(row_B).reshape(P, G))
+    return _where(jnp.broadcast_to(parting_G[None], (P, G)), other, state)
+
   draws = jax.vmap(lambda k: jax.random.uniform(k, (layout.max_turns * A,)))(streams('sample'))
   draws_KAPG = draws.T.reshape(layout.max_turns, A, P, G)
   prefix = policy.prefill(params, prompt_PL, valid_PL)
@@ -136,14 +151,16 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
   def stopped(tokens):
     return jnp.any(tokens[..., None] == stops[None, None], axis=-1)
 
-  def emit(hidden_PGD, uniforms_PG, on_PG):
+  def emit(hidden_PGD, uniforms_PG, on_PG, leader_G):
     tokens, logp = choices.draw(policy.logits(params, hidden_PGD), uniforms_PG, temperature, choose)
+    if leader_G is not None:
+      tokens, logp = tokens[:, leader_G], logp[:, leader_G]
     return jnp.where(on_PG, tokens, 0), jnp.where(on_PG, logp, 0.0)
 
-  def act(cache, hidden_PGD, alive_PG, uniforms_APG, base):
+  def act(cache, hidden_PGD, alive_PG, uniforms_APG, base, leader_G):
     """One action of every row. The token sampled last is not read yet; it is returned as such."""
     put = lambda buffer, x, i: jax.lax.dynamic_update_index_in_dim(buffer, x, i, 0)
-    token, logp = emit(hidden_PGD, uniforms_APG[0], alive_PG)
+    token, logp = emit(hidden_PGD, uniforms_APG[0], alive_PG, leader_G)
     empty = lambda x: put(jnp.zeros((A, *x.shape), x.dtype), x, 0)
     going = alive_PG & ~stopped(token)
     loop = (jnp.int32(1), any_of(going), cache, token, alive_PG, going,
@@ -154,7 +171,7 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
       hidden, cache = policy.extend(params, prefix, cache, token[..., None], on[..., None],
                                     base + a - 1)
       uniforms = jax.lax.dynamic_index_in_dim(uniforms_APG, a, 0, keepdims=False)
-      token, logp = emit(hidden[:, :, 0], uniforms, going)
+      token, logp = emit(hidden[:, :, 0], uniforms, going, leader_G)
       record = (put(tokens, token, a), put(logps, logp, a), put(valid, going, a))
       on, going = going, going & ~stopped(token)
       return a + 1, any_of(going), cache, token, on, going, record
@@ -177,10 +194,13 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
     base = slot * layout.turn
     state_id_PG = _batch(task.state_id, 0)(episode.state)
     uniforms_APG = jax.lax.dynamic_index_in_dim(draws_KAPG, index, 0, keepdims=False)
+    state, leader_G = episode.state, None
+    if lineage is not None:
+      state, leader_G = fork(state, index), lineage[index]
     cache, token, on, (tokens, logps, valid) = act(cache, hidden_PGD, episode.alive, uniforms_APG,
-                                                   base)
+                                                   base, leader_G)
     actions = lambda x: jnp.moveaxis(x, 0, -1)
-    out = _batch(task.step, 0, 0, 0, None)(episode.state, actions(tokens), actions(valid), knobs)
+    out = _batch(task.step, 0, 0, 0, None)(state, actions(tokens), actions(valid), knobs)
     alive = episode.alive
     terminated = out.terminated & alive
     left = alive & ~terminated & ~out.truncated & (index + 1 < layout.max_turns)

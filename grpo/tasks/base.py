@@ -48,6 +48,8 @@ class Task:
     state_id: (state) -> uint32 []. Equal for states from which the future has the same law.
     expert: (state, key) -> (action [action_len] int32, valid [action_len] bool). The scripted
       expert's next turn; may look at hidden state.
+    potential: (state_id uint32 [...], knobs) -> f32 [...], how far the state is on the way, for
+      potential-based shaping; may look at hidden state. None where the task has none.
     prompt_space: number of distinct prompts, or None when it is practically unbounded.
   """
   vocab: tuple[str, ...]
@@ -63,6 +65,7 @@ class Task:
   state_id: Callable
   expert: Callable
   prompt_space: int | None = None
+  potential: Callable | None = None
 
   def render(self, tokens, valid=None) -> str:
     """Readable text of a sequence of ids (host side)."""

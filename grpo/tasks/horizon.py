@@ -155,6 +155,13 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
     """1 + turn * 12 n + index: `id - 1` is the place in the flattened arrays of the oracle."""
     return (1 + state.turn * (12 * actions) + index(state, actions)).astype(jnp.uint32)
 
+  def potential(state_id, knobs):
+    """Share of the turns that are behind, while nothing is damaged; else 0."""
+    place = jnp.maximum(state_id, 1) - 1
+    turn, damage = place // (12 * actions), place % 6 // 2
+    horizon = jnp.clip(jnp.asarray(knobs['horizon'], jnp.float32), 1, max_turns)
+    return jnp.where(damage == OK, turn.astype(jnp.float32) / horizon, 0.0)
+
   def expert(state, key):
     del key
     return (ACTION + right_action(state, actions))[None].astype(jnp.int32), jnp.ones(1, bool)
@@ -163,4 +170,5 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
       vocab=vocab, prompt_len=2, action_len=1, observation_len=2, max_turns=max_turns, stop_ids=(),
       knobs=dict(horizon=max_turns, decisive=min(2, max_turns), visibility=0.0, undo=0.0, drift=0.0,
                  delay=0, unmarked=0.0),
-      reset=reset, reseed=reseed, step=step, state_id=state_id, expert=expert, prompt_space=actions)
+      reset=reset, reseed=reseed, step=step, state_id=state_id, expert=expert, prompt_space=actions,
+      potential=potential)
