@@ -23,15 +23,22 @@ from grpo.models import transformer
 from grpo.objective import advantages
 from grpo.objective import aggregate
 from grpo.objective import auxiliary
+from grpo.objective import baselines
 from grpo.objective import chunks
+from grpo.objective import corrections
 from grpo.objective import critic as critics
 from grpo.objective import filters
+from grpo.objective import gates
 from grpo.objective import kl
+from grpo.objective import memory
 from grpo.objective import method as methods
+from grpo.objective import quadratic
 from grpo.objective import ratios
 from grpo.objective import returns
 from grpo.objective import rewards
 from grpo.objective import surrogates
+from grpo.objective import trust
+from grpo.objective import weigh
 from grpo.tasks import base as task_base
 
 __all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'nearest', 'ACTOR_FIELDS']
@@ -138,10 +145,14 @@ def _paths(tree, prefix=''):
     yield from _paths(value, f'{prefix}{key}.') if isinstance(value, dict) else [prefix + key]
 
 
-def _pick(module, name: str, where: str):
-  if name not in module.__all__:
-    raise ValueError(f'{where}: unknown name {name!r}{nearest(name, module.__all__)}')
-  return getattr(module, name)
+def _pick(modules, name: str, where: str):
+  """The function of that name in a module, or in one of several."""
+  modules = modules if isinstance(modules, tuple) else (modules,)
+  for module in modules:
+    if name in module.__all__:
+      return getattr(module, name)
+  known = [known for module in modules for known in module.__all__]
+  raise ValueError(f'{where}: unknown name {name!r}{nearest(name, known)}')
 
 
 def _slot(module, spec: Mapping[str, Any], where: str, derived: Mapping[str, Any] | None = None):
@@ -163,8 +174,10 @@ def _slot(module, spec: Mapping[str, Any], where: str, derived: Mapping[str, Any
   return functools.partial(function, **bound)
 
 
-def _slots(module, labelled: Mapping[str, Any], where: str):
-  return tuple(_slot(module, labelled[label], f'{where}.{label}') for label in sorted(labelled))
+def _slots(module, labelled: Mapping[str, Any], where: str,
+           derived: Mapping[str, Any] | None = None):
+  return tuple(_slot(module, labelled[label], f'{where}.{label}', derived)
+               for label in sorted(labelled))
 
 
 def _task(spec):
@@ -243,21 +256,27 @@ def _method(spec, layout):
     if not isinstance(spec[slot], Mapping) or 'name' not in spec[slot]:
       raise ValueError(f'method.{slot}: a slot is dict(name=..., arguments)')
   return methods.Method(
-      shape=_slots(rewards, spec['shape'], 'method.shape'),
+      shape=_slots(rewards, spec['shape'], 'method.shape', dict(max_length=layout.max_trained)),
       filter=_slots(filters, spec['filter'], 'method.filter'),
       chunk=_slot(chunks, chunk, 'method.chunk', derived),
       returns=_slot(returns, spec['returns'], 'method.returns'),
-      advantages=_slot(advantages, spec['advantages'], 'method.advantages'),
+      advantages=_slot((advantages, baselines), spec['advantages'], 'method.advantages'),
       old=spec['old'],
       ratio=_slot(ratios, spec['ratio'], 'method.ratio', derived),
-      surrogate=_slot(surrogates, spec['surrogate'], 'method.surrogate'),
+      surrogate=_slot((surrogates, trust, quadratic), spec['surrogate'], 'method.surrogate'),
       kl=_slot(kl, spec['kl'], 'method.kl'),
       kl_coef=spec['kl_coef'],
       entropy_coef=spec['entropy_coef'],
       aggregate=_slot(aggregate, spec['aggregate'], 'method.aggregate',
                       dict(length=layout.max_trained)),
       auxiliary=_slots(auxiliary, spec['auxiliary'], 'method.auxiliary'),
-      critic=_critic_spec(spec['critic']))
+      critic=_critic_spec(spec['critic']),
+      correction=_slots(corrections, spec['correction'], 'method.correction'),
+      gate=_slots(gates, spec['gate'], 'method.gate'),
+      weigh=_slots(weigh, spec['weigh'], 'method.weigh'),
+      memory=tuple((label, _slot(memory, slot, f'method.memory.{label}',
+                                 dict(prompt=layout.prompt))())
+                   for label, slot in sorted(spec['memory'].items())))
 
 
 def _critic_spec(spec):

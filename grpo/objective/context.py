@@ -16,4 +16,5 @@ class Context:
   state_id_PGK: jax.Array          # uint32; environment state before the chunk
   values_PGK: jax.Array | None     # f32; critic's value before the chunk's first token
   bootstrap_PG: jax.Array | None   # f32; critic's value after the last token of the row
-  baseline: jax.Array | None       # f32 []; running mean of returns, kept by the caller
+  baseline: jax.Array | None       # f32 [P,G,1]; what `minus_baseline` subtracts
+  parts_PGN: jax.Array | None = None  # f32; episode rewards: the task's, what each shape added

@@ -15,8 +15,18 @@ Slots, and the file each comes from:
   surrogate   surrogates.py   (log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT) -> loss_PGT
   kl          kl.py           (logp_PGT, ref_logp_PGT, log_ratio_PGT) -> kl_PGT
   aggregate   aggregate.py    (mask_PGT) -> weights_PGT
+  correction  corrections.py  (old_logp_PGT, sampler_logp_PGT, mask_PGT) -> weight_PGT, keep_PGT
+  gate        gates.py        (tokens) -> weight_PGT
+  weigh       weigh.py        (facts, tokens_PGT, mask_PGT) -> weight_PGT
+  memory      memory.py       () -> Memory; what is kept from step to step
   auxiliary   auxiliary.py    (success_PG, mask_PGT) -> weights_PGT; a tuple
   critic      critic.py       None or a CriticSpec
+
+Advantages come from advantages.py and baselines.py, surrogates from surrogates.py, trust.py and
+quadratic.py. The last four slots are labelled, all that are named apply, and their weights are
+multiplied. What a method remembers is `TrainState.memory`: read by `memory.recall` before `credit`,
+which gets the method and the baseline that came of it, and renewed by `memory.remember` afterwards;
+nothing here has a state.
 
 Keyword arguments of slot functions may be traced scalars, unless they are shapes or names.
 """
@@ -24,6 +34,7 @@ Keyword arguments of slot functions may be traced scalars, unless they are shape
 from collections.abc import Callable
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,11 +45,14 @@ from grpo.objective import aggregate as aggregates
 from grpo.objective import chunks
 from grpo.objective import context as contexts
 from grpo.objective import critic as critics
+from grpo.objective import corrections
 from grpo.objective import filters
+from grpo.objective import gates
 from grpo.objective import kl as kl_lib
 from grpo.objective import returns as returns_lib
 from grpo.objective import rewards as rewards_lib
 from grpo.objective import surrogates
+from grpo.objective import weigh as weighing
 
 __all__ = ['Method', 'Credit', 'Weights', 'credit', 'policy_weights', 'value_weights',
            'policy_loss', 'value_loss', 'needs_reference']
@@ -64,6 +78,10 @@ class Method:
     aggregate: weight of each token, that is the divisor.
     auxiliary: further losses linear in logp.
     critic: how a critic is trained, or None.
+    correction: weights and masks for data of another policy than `old`.
+    gate: weights that are evaluated again at every update.
+    weigh: weights of everything a token has in the loss.
+    memory: pairs of label and Memory.
   """
   shape: tuple[Callable, ...]
   filter: tuple[Callable, ...]
@@ -79,6 +97,10 @@ class Method:
   aggregate: Callable
   auxiliary: tuple[Callable, ...]
   critic: critics.CriticSpec | None
+  correction: tuple[Callable, ...] = ()
+  gate: tuple[Callable, ...] = ()
+  weigh: tuple[Callable, ...] = ()
+  memory: tuple[tuple[str, Any], ...] = ()
 
   def __post_init__(self):
     if self.old not in ('sampler', 'recomputed'):
@@ -95,6 +117,10 @@ class Credit:
   targets_PGT: jax.Array | None      # what the critic is to predict
   values_PGT: jax.Array | None       # what it predicted
   value_mask_PGT: jax.Array | None   # bool; first token of each chunk, of all rows
+  correction_PGT: jax.Array | None = None    # weight of the surrogate; None without corrections
+  weigh_PGT: jax.Array | None = None         # weight of all that a token has in the loss
+  sampler_logp_PGT: jax.Array | None = None  # for gates, as is the next
+  uniform_PGT: jax.Array | None = None
 
 
 @types.pytree
@@ -114,7 +140,7 @@ def needs_reference(method: Method) -> bool:
 def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
            ref_logp_PGT: jax.Array | None = None, values_PGT: jax.Array | None = None,
            last_PG: jax.Array | None = None, baseline: jax.Array | None = None,
-           now: jax.Array | int = 0) -> Credit:
+           now: jax.Array | int = 0, key: jax.Array | None = None) -> Credit:
   """Advantages of every trained token, and the critic's targets. No gradient runs through it.
 
   Args:
@@ -124,8 +150,9 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
     ref_logp_PGT: log-probs under the reference, or None.
     values_PGT: critic's value before each token, or None without a critic.
     last_PG: critic's value after the last token of each row, or None.
-    baseline: running mean of returns [], for `advantages.running_mean`.
+    baseline: of `advantages.minus_baseline`, [P,G].
     now: parameter version that is being trained, to tell stale rows.
+    key: of the numbers that random gates draw; only those need one.
   """
   if method.critic is not None and values_PGT is None:
     raise ValueError('credit: the method has a critic, and no values were given')
@@ -135,8 +162,10 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
   # A reward off the mask has no token to go to. This is the one place that drops it.
   earned_PGT = masked.clean(types.stream(rollout.rewards), mask_PGT)
   rewards_PGT = earned_PGT
+  totals = [jnp.sum(earned_PGT, axis=2)]
   for shape in method.shape:
     rewards_PGT = masked.clean(shape(rewards_PGT, old_logp_PGT, ref_logp_PGT, mask_PGT), mask_PGT)
+    totals.append(jnp.sum(rewards_PGT, axis=2))
 
   chunk_PGT, count = method.chunk(mask_PGT, turn_PGT, segment_PGT)
   tokens_PGK = chunks.tokens(chunk_PGT, count)
@@ -146,15 +175,18 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
       tokens_PGK=tokens_PGK, lengths_PG=lengths_PG, truncated_PG=rollout.truncated,
       state_id_PGK=chunks.first(types.stream(rollout.state_id), chunk_PGT, count),
       values_PGK=None if values_PGT is None else chunks.first(values_PGT, chunk_PGT, count),
-      bootstrap_PG=last_PG, baseline=baseline)
+      bootstrap_PG=last_PG,
+      baseline=None if baseline is None else baseline[..., None],
+      parts_PGN=jnp.stack([totals[0], *(b - a for a, b in zip(totals, totals[1:]))], axis=2))
   rewards_PGK = chunks.total(rewards_PGT, chunk_PGT, count)
   returns_PGK = method.returns(rewards_PGK, valid_PGK, context)
   advantages_PGK = method.advantages(returns_PGK, valid_PGK, context)
 
   facts = filters.Facts(
-      reward_PG=jnp.sum(earned_PGT, axis=2), shaped_PG=jnp.sum(rewards_PGT, axis=2),
+      reward_PG=totals[0], shaped_PG=totals[-1],
       success_PG=rollout.success, lengths_PG=lengths_PG, truncated_PG=rollout.truncated,
-      version_PG=rollout.version, now=jnp.asarray(now))
+      version_PG=rollout.version, now=jnp.asarray(now),
+      baseline_PG=baseline)
   keep_PG = lengths_PG > 0
   for keeps in method.filter:
     keep_PG = keep_PG & keeps(facts)
@@ -167,11 +199,21 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
     targets_PGT = chunks.spread(targets_PGK, chunk_PGT)
     value_mask_PGT = chunks.first_mask(chunk_PGT)
     values_PGT = masked.clean(values_PGT, mask_PGT)
-  mask_PGT = mask_PGT & keep_PG[..., None]
+  sampler_PGT = types.stream(rollout.logp)
+  correction_PGT, kept_PGT = corrections.combine(method.correction, old_logp_PGT, sampler_PGT,
+                                                 mask_PGT & keep_PG[..., None])
+  tokens_PGT = types.stream(jnp.where(rollout.valid, rollout.tokens, -1))
+  weigh_PGT = weighing.combine(method.weigh, facts, tokens_PGT, mask_PGT)
+  uniform_PGT = None
+  if gates.needs_draws(method.gate):
+    uniform_PGT = jax.random.uniform(key, mask_PGT.shape, float)
+  mask_PGT = kept_PGT
   return jax.lax.stop_gradient(Credit(
       advantages_PGT=masked.clean(chunks.spread(advantages_PGK, chunk_PGT), mask_PGT),
       mask_PGT=mask_PGT, turn_PGT=turn_PGT, success_PG=rollout.success, targets_PGT=targets_PGT,
-      values_PGT=None if method.critic is None else values_PGT, value_mask_PGT=value_mask_PGT))
+      values_PGT=None if method.critic is None else values_PGT, value_mask_PGT=value_mask_PGT,
+      correction_PGT=correction_PGT, weigh_PGT=weigh_PGT,
+      sampler_logp_PGT=sampler_PGT if method.gate else None, uniform_PGT=uniform_PGT))
 
 
 def policy_weights(method: Method, credit_: Credit) -> Weights:
@@ -180,7 +222,10 @@ def policy_weights(method: Method, credit_: Credit) -> Weights:
   auxiliary_PGT = jnp.zeros(mask_PGT.shape, float)
   for auxiliary in method.auxiliary:
     auxiliary_PGT = auxiliary_PGT + auxiliary(credit_.success_PG, mask_PGT)
-  return Weights(policy_PGT=method.aggregate(mask_PGT), auxiliary_PGT=auxiliary_PGT)
+  policy_PGT = method.aggregate(mask_PGT)
+  if credit_.weigh_PGT is not None:
+    policy_PGT = policy_PGT * credit_.weigh_PGT
+  return Weights(policy_PGT=policy_PGT, auxiliary_PGT=auxiliary_PGT)
 
 
 def value_weights(method: Method, credit_: Credit) -> jax.Array:
@@ -194,7 +239,7 @@ def policy_loss(method: Method, logp_PGT: jax.Array, entropy_PGT: jax.Array | No
                 weights: Weights) -> tuple[jax.Array, dict]:
   """Loss of the policy on some prompts of an optimiser batch: add it up over the parts.
 
-  sum weights (surrogate + kl_coef kl - entropy_coef entropy) - sum auxiliary logp.
+  sum weights (corrections gates surrogate + kl_coef kl - entropy_coef entropy) - sum auxiliary logp.
 
   Args:
     method: the slots.
@@ -213,7 +258,18 @@ def policy_loss(method: Method, logp_PGT: jax.Array, entropy_PGT: jax.Array | No
   old_logp_PGT = masked.clean(old_logp_PGT, mask_PGT)
   log_ratio_PGT = method.ratio(logp_PGT, old_logp_PGT, mask_PGT, credit_.turn_PGT)
   loss_PGT = method.surrogate(log_ratio_PGT, logp_PGT, credit_.advantages_PGT, mask_PGT)
-  metrics = {'loss/surrogate': _part(weights.policy_PGT, loss_PGT)}
+  more = {}
+  if credit_.correction_PGT is not None:
+    weight_PGT = credit_.correction_PGT
+    loss_PGT = loss_PGT * weight_PGT
+    more = {'correction/weight': types.Mean.of(weight_PGT, mask_PGT),
+            'correction/dropped': types.Mean.of(weight_PGT == 0, mask_PGT)}
+  if method.gate:
+    weight_PGT = gates.combine(method.gate, method.surrogate, log_ratio_PGT, logp_PGT,
+                               old_logp_PGT, entropy_PGT, credit_)
+    loss_PGT = loss_PGT * weight_PGT
+    more['gate/dropped'] = types.Mean.of(weight_PGT == 0, mask_PGT)
+  metrics = {'loss/surrogate': _part(weights.policy_PGT, loss_PGT), **more}
   if ref_logp_PGT is not None:
     ref_logp_PGT = masked.clean(ref_logp_PGT, mask_PGT)
     kl_PGT = method.kl(logp_PGT, ref_logp_PGT, log_ratio_PGT)
