@@ -112,8 +112,9 @@ def kl_cov(log_ratio_PGT: jax.Array, logp_PGT: jax.Array, advantages_PGT: jax.Ar
   loss_PGT = importance(log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT)
   rank_PGT, _ = corrections.ranks(-covariance(logp_PGT, advantages_PGT, mask_PGT), mask_PGT)
   chosen_PGT = mask_PGT & (rank_PGT < part(share, mask_PGT))
-  drift_PGT = jnp.abs(masked.clean(log_ratio_PGT, mask_PGT))
-  return loss_PGT + jnp.where(chosen_PGT, coef * drift_PGT, 0.0)
+  drift_PGT = masked.clean(log_ratio_PGT, mask_PGT)
+  size_PGT = drift_PGT * jax.lax.stop_gradient(jnp.sign(drift_PGT))  # jnp.abs has slope 1 at 0
+  return loss_PGT + jnp.where(chosen_PGT, coef * size_PGT, 0.0)
 
 
 def covariance(logp_PGT: jax.Array, advantages_PGT: jax.Array, mask_PGT: jax.Array) -> jax.Array:
