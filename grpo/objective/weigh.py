@@ -57,8 +57,8 @@ def uncertainty(facts: filters.Facts, tokens_PGT: jax.Array, mask_PGT: jax.Array
     raise ValueError(f'weigh.uncertainty: by={by!r}; allowed: success, baseline')
   p_PG = jnp.broadcast_to(jnp.clip(p_PG, 0.0, 1.0), on_PG.shape)
   weight_PG = jnp.sqrt(p_PG * (1.0 - p_PG)) + floor
-  return masked.divide(weight_PG, jnp.broadcast_to(masked.mean(weight_PG, on_PG), on_PG.shape)
-                       )[..., None]
+  mean_11 = masked.mean(weight_PG, on_PG, axis=(0, 1), keepdims=True)
+  return (weight_PG * masked.divide(jnp.ones_like(mean_11), mean_11))[..., None]
 
 
 def combine(slots: tuple[Callable, ...], facts: filters.Facts, tokens_PGT: jax.Array,
