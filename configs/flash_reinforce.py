@@ -1,6 +1,6 @@
 """FlashREINFORCE: one sample, mean of the batch, detached ratios, rows gated by their KL.
 
-No arXiv number was found; public implementations: NVIDIA-NeMo/labs-molt, README, section algorithms
+The paper's method section as mapped by public code (NVIDIA-NeMo/labs-molt); no number is known
 
   python -m scripts.train --config=configs/flash_reinforce.py:smoke --workdir=runs/flash_reinforce
 

@@ -1,6 +1,7 @@
 """GRPO for pass@k: the best of the group gets its lead over the second, the others nothing.
 
-No paper: the advantage that verl calls grpo_passk, sections best and second
+No paper: verl's grpo_passk; the equation is that of best_of_group in
+grpo/objective/baselines.py, first section
 
   python -m scripts.train --config=configs/pass_at_k.py:smoke --workdir=runs/pass_at_k
 

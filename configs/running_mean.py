@@ -1,6 +1,6 @@
 """REINFORCE against a running mean of earlier rewards: one sample, no critic, no group.
 
-Williams 1992, Machine Learning 8, section 4
+Williams 1992, Machine Learning 8: the baseline in the section on REINFORCE algorithms
 
   python -m scripts.train --config=configs/running_mean.py:smoke --workdir=runs/running_mean
 

@@ -148,11 +148,10 @@ def _paths(tree, prefix=''):
 def _pick(modules, name: str, where: str):
   """The function of that name in a module, or in one of several."""
   modules = modules if isinstance(modules, tuple) else (modules,)
-  for module in modules:
-    if name in module.__all__:
-      return getattr(module, name)
-  known = [known for module in modules for known in module.__all__]
-  raise ValueError(f'{where}: unknown name {name!r}{nearest(name, known)}')
+  found = {n: getattr(module, n) for module in modules for n in module.__all__}
+  if name not in found:
+    raise ValueError(f'{where}: unknown name {name!r}{nearest(name, found)}')
+  return found[name]
 
 
 def _slot(module, spec: Mapping[str, Any], where: str, derived: Mapping[str, Any] | None = None):
@@ -174,10 +173,8 @@ def _slot(module, spec: Mapping[str, Any], where: str, derived: Mapping[str, Any
   return functools.partial(function, **bound)
 
 
-def _slots(module, labelled: Mapping[str, Any], where: str,
-           derived: Mapping[str, Any] | None = None):
-  return tuple(_slot(module, labelled[label], f'{where}.{label}', derived)
-               for label in sorted(labelled))
+def _slots(module, labelled, where: str, derived=None):
+  return tuple(_slot(module, labelled[k], f'{where}.{k}', derived) for k in sorted(labelled))
 
 
 def _task(spec):
@@ -274,9 +271,8 @@ def _method(spec, layout):
       correction=_slots(corrections, spec['correction'], 'method.correction'),
       gate=_slots(gates, spec['gate'], 'method.gate'),
       weigh=_slots(weigh, spec['weigh'], 'method.weigh'),
-      memory=tuple((label, _slot(memory, slot, f'method.memory.{label}',
-                                 dict(prompt=layout.prompt))())
-                   for label, slot in sorted(spec['memory'].items())))
+      memory=tuple(zip(sorted(spec['memory']), (make() for make in _slots(
+          memory, spec['memory'], 'method.memory', dict(prompt=layout.prompt))))))
 
 
 def _critic_spec(spec):

@@ -139,8 +139,8 @@ def _labelled(m, s, u):
            for slot in ('shape', 'correction', 'gate', 'weigh', 'memory')}
   advantages, surrogate = m['advantages']['name'], m['surrogate']['name']
   yield bool(names['correction']) and m['old'] == 'sampler', (
-      'method.correction weighs the anchor of the ratio against the sampler, and method.old=sampler '
-      'makes them one: the ratio corrects already; set method.old to recomputed')
+      'method.correction weighs the anchor of the ratio against the sampler, and with '
+      'method.old=sampler they are one: the ratio corrects already; set method.old to recomputed')
   level = LEVEL.get(surrogate)
   yield level is not None and m['ratio']['name'] != level, (
       f'method.surrogate={surrogate} is a formula of method.ratio={level}, got '

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from tests.reference import is_flat, mean_std, trained
+from tests import reference
 
 
 def clip(x, low, high):
@@ -23,7 +23,7 @@ def sigmoid(x):
 
 def length_weighted(rewards, lengths, tol):
   """R - sum L R / sum L."""
-  if is_flat(rewards, tol):
+  if reference.is_flat(rewards, tol):
     return [0.0] * len(rewards)
   base = sum(n * r for n, r in zip(lengths, rewards, strict=True)) / sum(lengths)
   return [r - base for r in rewards]
@@ -32,7 +32,7 @@ def length_weighted(rewards, lengths, tol):
 def mean_over_mean(rewards, tol):
   """(R - mean) / mean where the mean is positive."""
   mean = math.fsum(rewards) / len(rewards)
-  if is_flat(rewards, tol) or mean <= 0:
+  if reference.is_flat(rewards, tol) or mean <= 0:
     return [0.0] * len(rewards)
   return [(r - mean) / mean for r in rewards]
 
@@ -40,14 +40,14 @@ def mean_over_mean(rewards, tol):
 def beta_density(groups, tol, most=1e6):
   """(R - p) min(1 / BetaPDF(p), most), for a list of groups with rewards in [0, 1]."""
   rates = [math.fsum(g) / len(g) for g in groups]
-  m, std = mean_std(rates)
+  m, std = reference.mean_std(rates)
   alpha = beta = 1.0
   if len(rates) > 1 and max(rates) - min(rates) > tol * m:
     scale = m * (1 - m) / std**2 - 1
     alpha, beta = max(1.0, 1 + scale * m / 3), max(1.0, 1 + scale * (1 - m) / 3)
   out = []
   for group, p in zip(groups, rates, strict=True):
-    if is_flat(group, tol):
+    if reference.is_flat(group, tol):
       out.append([0.0] * len(group))
       continue
     norm = math.gamma(alpha) * math.gamma(beta) / math.gamma(alpha + beta)
@@ -56,11 +56,16 @@ def beta_density(groups, tol, most=1e6):
   return out
 
 
+def centre(groups, tol):
+  """R - mean of the group, 0 in flat ones."""
+  return [[0.0 if reference.is_flat(g, tol) else r - math.fsum(g) / len(g) for r in g]
+          for g in groups]
+
+
 def informative_center(groups, tol):
   """(R - mean) times groups / groups with spread."""
-  live = sum(not is_flat(g, tol) for g in groups)
-  return [[(r - math.fsum(g) / len(g)) * len(groups) / live if not is_flat(g, tol) else 0.0
-           for r in g] for g in groups]
+  live = sum(not reference.is_flat(g, tol) for g in groups)
+  return [[r * len(groups) / live if live else 0.0 for r in g] for g in centre(groups, tol)]
 
 
 def log_mean_exp(rewards, tau, members, tol):
@@ -68,7 +73,7 @@ def log_mean_exp(rewards, tau, members, tol):
   out = []
   for i, r in enumerate(rewards):
     seen = [x for j, x in enumerate(rewards) if members == 'all' or j != i]
-    if not seen or is_flat(rewards, tol):
+    if not seen or reference.is_flat(rewards, tol):
       out.append(0.0)
     else:
       out.append(r - tau * math.log(sum(math.exp(x / tau) for x in seen) / len(seen)))
@@ -78,7 +83,7 @@ def log_mean_exp(rewards, tau, members, tol):
 def best_of_group(rewards, tol):
   """Best minus second, on the first best."""
   out = [0.0] * len(rewards)
-  if len(rewards) > 1 and not is_flat(rewards, tol):
+  if len(rewards) > 1 and not reference.is_flat(rewards, tol):
     best = max(range(len(rewards)), key=lambda i: (rewards[i], -i))
     out[best] = rewards[best] - max(r for i, r in enumerate(rewards) if i != best)
   return out
@@ -86,8 +91,8 @@ def best_of_group(rewards, tol):
 
 def batch_zscore(numbers, eps, tol):
   """(x - mean) / (std + eps)."""
-  mean, std = mean_std(numbers)
-  flat = is_flat(numbers, tol) or std == 0
+  mean, std = reference.mean_std(numbers)
+  flat = reference.is_flat(numbers, tol) or std == 0
   return [0.0 if flat else (x - mean) / (std + eps) for x in numbers]
 
 
@@ -98,8 +103,8 @@ def decoupled(groups, weights, eps, tol):
     scores = np.zeros(len(group))
     for n, w in enumerate(weights):
       column = [x[n] for x in group]
-      mean, std = mean_std(column)
-      if not is_flat(column, tol) and std > 0:
+      mean, std = reference.mean_std(column)
+      if not reference.is_flat(column, tol) and std > 0:
         scores += [w * (x - mean) / (std + eps) for x in column]
     mixed.append(list(scores))
   flat = batch_zscore([x for g in mixed for x in g], eps, tol)
@@ -108,10 +113,10 @@ def decoupled(groups, weights, eps, tol):
 
 def center_whiten(groups, lengths, tol):
   """Each centred reward stands for as many numbers as its row has tokens."""
-  centred = [[0.0 if is_flat(g, tol) else r - math.fsum(g) / len(g) for r in g] for g in groups]
+  centred = centre(groups, tol)
   tokens = [x for g, ns in zip(centred, lengths, strict=True)
             for x, n in zip(g, ns, strict=True) for _ in range(n)]
-  mean, std = mean_std(tokens)
+  mean, std = reference.mean_std(tokens)
   return [[(x - mean) / math.sqrt(std**2 + 1e-8) for x in g] for g in centred]
 
 
@@ -119,7 +124,7 @@ def center_whiten(groups, lengths, tol):
 
 def surrogate(kind, logp, old, advantage, mask, **c):
   """Losses and gradients of one row, from the table of gates."""
-  on = trained(mask)
+  on = reference.trained(mask)
   loss, grad = np.zeros(len(mask)), np.zeros(len(mask))
   drift = {t: logp[t] - old[t] for t in on}
   total, length = sum(drift.values()), len(on)
@@ -177,7 +182,7 @@ def part(share, count):
 
 def correction(kind, old, sampler, mask, *, level='token', low=0.0, high=0.0):
   """Weight of each token."""
-  on = trained(mask)
+  on = reference.trained(mask)
   x = {t: old[t] - sampler[t] for t in on}
   if level != 'token':
     total = sum(x.values()) / (len(on) if level == 'geometric' and on else 1)
@@ -199,7 +204,7 @@ def m2po(squares, tau):
 
 def reject(old, sampler, mask, kind, level, low, high):
   """Tokens of a row that stay."""
-  on = trained(mask)
+  on = reference.trained(mask)
   if not on:
     return np.zeros(len(mask), bool)
   x = {t: old[t] - sampler[t] for t in on}
@@ -214,13 +219,13 @@ def reject(old, sampler, mask, kind, level, low, high):
 # --- gates, weights, memories --------------------------------------------------------------------
 
 def off_policy_sequence(logp, sampler, advantage, mask, delta):
-  on = trained(mask)
+  on = reference.trained(mask)
   gone = sum(sampler[t] - logp[t] for t in on) / len(on) if on else 0.0
   return [float(t in on and (advantage[t] >= 0 or gone <= delta)) for t in range(len(mask))]
 
 
 def sequence_kl(logp, sampler, mask, delta):
-  on = trained(mask)
+  on = reference.trained(mask)
   total = 0.0
   for t in on:
     p, q = math.exp(sampler[t]), math.exp(logp[t])

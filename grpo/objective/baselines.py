@@ -97,15 +97,15 @@ def log_mean_exp(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context,
   """
   if members not in ('others', 'all'):
     raise ValueError(f'baselines.log_mean_exp: members={members!r}; allowed: others, all')
-  # Differences to the largest return: exp cannot overflow, and terms that underflow do not matter
-  # unless they are all that is left, which the double loop over the group takes care of.
+  # Differences to the largest return that is seen: exp neither overflows nor underflows to 0 alone.
   x_PGK = masked.clean(returns_PGK, valid_PGK) / tau
   group = returns_PGK.shape[1]
   seen_1GG1 = jnp.ones((group, group), bool) if members == 'all' else ~jnp.eye(group, dtype=bool)
   seen_PGGK = seen_1GG1[None, :, :, None] & valid_PGK[:, None]
   each_PGGK = jnp.broadcast_to(x_PGK[:, None], seen_PGGK.shape)
   top_PG1K = masked.high(each_PGGK, seen_PGGK, axis=2, keepdims=True)
-  mean_PGK = masked.mean(jnp.exp(jnp.where(seen_PGGK, each_PGGK - top_PG1K, 0.0)), seen_PGGK, axis=2)
+  below_PGGK = jnp.where(seen_PGGK, each_PGGK - top_PG1K, 0.0)
+  mean_PGK = masked.mean(jnp.exp(below_PGGK), seen_PGGK, axis=2)
   some_PGK = jnp.any(seen_PGGK, axis=2)
   base_PGK = tau * (jnp.log(jnp.where(some_PGK, mean_PGK, 1.0)) + top_PG1K[:, :, 0])
   return jnp.where(some_PGK, _minus(returns_PGK, valid_PGK, base_PGK, tol), 0.0)

@@ -94,23 +94,32 @@ def needs_draws(slots: tuple[Callable, ...]) -> bool:
   return any(plain(f) is clip_cov for f in slots)
 
 
-def combine(slots: tuple[Callable, ...], surrogate: Callable, log_ratio_PGT: jax.Array,
-            logp_PGT: jax.Array, old_logp_PGT: jax.Array, entropy_PGT: jax.Array | None,
-            credit) -> jax.Array:
-  """Product of all gates on some prompts of an optimiser batch, without gradient."""
-  mask_PGT = credit.mask_PGT
+def weighed(method, loss_PGT: jax.Array, log_ratio_PGT: jax.Array, logp_PGT: jax.Array,
+            old_logp_PGT: jax.Array, entropy_PGT: jax.Array | None,
+            credit) -> tuple[jax.Array, dict]:
+  """The surrogate's losses times corrections and gates, and metrics of both."""
+  mask_PGT, metrics = credit.mask_PGT, {}
+  if credit.correction_PGT is not None:
+    weight_PGT = credit.correction_PGT
+    loss_PGT = loss_PGT * weight_PGT
+    metrics = {'correction/weight': types.Mean.of(weight_PGT, mask_PGT),
+               'correction/dropped': types.Mean.of(weight_PGT == 0, mask_PGT)}
+  if not method.gate:
+    return loss_PGT, metrics
   logp_PGT, log_ratio_PGT = jax.lax.stop_gradient((logp_PGT, log_ratio_PGT))
+  advantages_PGT = credit.advantages_PGT
   tokens = Tokens(
       logp_PGT=logp_PGT, old_logp_PGT=old_logp_PGT,
       sampler_logp_PGT=masked.clean(credit.sampler_logp_PGT, mask_PGT),
-      advantages_PGT=credit.advantages_PGT,
+      advantages_PGT=advantages_PGT,
       entropy_PGT=None if entropy_PGT is None else masked.clean(entropy_PGT, mask_PGT),
-      open_PGT=surrogates.gate(surrogate, log_ratio_PGT, logp_PGT, credit.advantages_PGT, mask_PGT),
+      open_PGT=surrogates.gate(method.surrogate, log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT),
       uniform_PGT=credit.uniform_PGT, mask_PGT=mask_PGT)
   weight_PGT = jnp.ones(mask_PGT.shape, logp_PGT.dtype)
-  for slot in slots:
+  for slot in method.gate:
     weight_PGT = weight_PGT * jax.lax.stop_gradient(slot(tokens))
-  return weight_PGT
+  metrics['gate/dropped'] = types.Mean.of(weight_PGT == 0, mask_PGT)
+  return loss_PGT * weight_PGT, metrics
 
 
 def _weight(keep_PGT, tokens):

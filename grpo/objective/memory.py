@@ -121,7 +121,8 @@ def prompt_tracker(*, prompt: int, slots: int = 256, least: float = 0.875, most:
     seen_P111 = jnp.any(kept['mask'][slot_P], axis=(1, 2))[:, None, None, None]
     episode = {}
     for name in ('tokens', 'valid', 'mask', 'logp'):  # a prompt never met: any episode will do
-      episode[name] = jnp.where(seen_P111, kept[name][slot_P][:, None], getattr(rollout, name)[:, :1])
+      any_P1SL = getattr(rollout, name)[:, :1]
+      episode[name] = jnp.where(seen_P111, kept[name][slot_P][:, None], any_P1SL)
     return dataclasses.replace(rollout, **episode)
 
   def remember(kept, seen, now_logp_P1T):

@@ -44,14 +44,14 @@ from grpo import types
 from grpo.objective import aggregate as aggregates
 from grpo.objective import chunks
 from grpo.objective import context as contexts
-from grpo.objective import critic as critics
 from grpo.objective import corrections
+from grpo.objective import critic as critics
+from grpo.objective import drift
 from grpo.objective import filters
 from grpo.objective import gates
 from grpo.objective import kl as kl_lib
 from grpo.objective import returns as returns_lib
 from grpo.objective import rewards as rewards_lib
-from grpo.objective import surrogates
 from grpo.objective import weigh as weighing
 
 __all__ = ['Method', 'Credit', 'Weights', 'credit', 'policy_weights', 'value_weights',
@@ -239,7 +239,8 @@ def policy_loss(method: Method, logp_PGT: jax.Array, entropy_PGT: jax.Array | No
                 weights: Weights) -> tuple[jax.Array, dict]:
   """Loss of the policy on some prompts of an optimiser batch: add it up over the parts.
 
-  sum weights (corrections gates surrogate + kl_coef kl - entropy_coef entropy) - sum auxiliary logp.
+  sum weights (correction gate surrogate + kl_coef kl - entropy_coef entropy)
+  - sum auxiliary logp.
 
   Args:
     method: the slots.
@@ -258,18 +259,9 @@ def policy_loss(method: Method, logp_PGT: jax.Array, entropy_PGT: jax.Array | No
   old_logp_PGT = masked.clean(old_logp_PGT, mask_PGT)
   log_ratio_PGT = method.ratio(logp_PGT, old_logp_PGT, mask_PGT, credit_.turn_PGT)
   loss_PGT = method.surrogate(log_ratio_PGT, logp_PGT, credit_.advantages_PGT, mask_PGT)
-  more = {}
-  if credit_.correction_PGT is not None:
-    weight_PGT = credit_.correction_PGT
-    loss_PGT = loss_PGT * weight_PGT
-    more = {'correction/weight': types.Mean.of(weight_PGT, mask_PGT),
-            'correction/dropped': types.Mean.of(weight_PGT == 0, mask_PGT)}
-  if method.gate:
-    weight_PGT = gates.combine(method.gate, method.surrogate, log_ratio_PGT, logp_PGT,
-                               old_logp_PGT, entropy_PGT, credit_)
-    loss_PGT = loss_PGT * weight_PGT
-    more['gate/dropped'] = types.Mean.of(weight_PGT == 0, mask_PGT)
-  metrics = {'loss/surrogate': _part(weights.policy_PGT, loss_PGT), **more}
+  loss_PGT, metrics = gates.weighed(method, loss_PGT, log_ratio_PGT, logp_PGT, old_logp_PGT,
+                                    entropy_PGT, credit_)
+  metrics['loss/surrogate'] = _part(weights.policy_PGT, loss_PGT)
   if ref_logp_PGT is not None:
     ref_logp_PGT = masked.clean(ref_logp_PGT, mask_PGT)
     kl_PGT = method.kl(logp_PGT, ref_logp_PGT, log_ratio_PGT)
@@ -281,7 +273,7 @@ def policy_loss(method: Method, logp_PGT: jax.Array, entropy_PGT: jax.Array | No
     metrics['entropy'] = types.Mean.of(entropy_PGT, mask_PGT)
   loss = aggregates.apply(weights.policy_PGT, loss_PGT)
   loss = loss - aggregates.apply(weights.auxiliary_PGT, logp_PGT)
-  metrics |= _ratio_metrics(method, logp_PGT, old_logp_PGT, log_ratio_PGT, credit_)
+  metrics |= drift.ratio(method.surrogate, logp_PGT, old_logp_PGT, log_ratio_PGT, credit_)
   return loss, jax.lax.stop_gradient(metrics)
 
 
@@ -299,31 +291,3 @@ def value_loss(method: Method, values_PGT: jax.Array, credit_: Credit,
 def _part(weights_PGT, x_PGT):
   """A loss as a metric: the count is the share of all weight that this part has."""
   return types.Mean(aggregates.apply(weights_PGT, x_PGT), jnp.sum(weights_PGT))
-
-
-def _ratio_metrics(method, logp_PGT, old_logp_PGT, log_ratio_PGT, credit_):
-  """How far the policy is from the old one, and what the surrogate does about it.
-
-  clip_fraction is the share of tokens with an advantage whose weight is not the ratio, and
-  mask_fraction of those that lost their gradient. `ratio/ess` is the effective sample size of the
-  token ratios of a row over its tokens, (sum r)^2 / (L sum r^2), averaged over rows.
-  """
-  mask_PGT, advantages_PGT = credit_.mask_PGT, credit_.advantages_PGT
-  weight_PGT = surrogates.gate(method.surrogate, log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT)
-  ratio_PGT = surrogates.ratio(log_ratio_PGT)
-  acts_PGT = mask_PGT & (advantages_PGT != 0)
-  clipped_PGT = jnp.abs(weight_PGT - ratio_PGT) > 1e-4 * ratio_PGT
-  drift_PGT = jnp.clip(logp_PGT - old_logp_PGT, -surrogates.LIMIT, surrogates.LIMIT)
-  direct_PGT = masked.clean(jnp.exp(drift_PGT), mask_PGT)
-  ess_PG = masked.divide(jnp.square(jnp.sum(direct_PGT, axis=2)),
-                         jnp.sum(jnp.square(direct_PGT), axis=2) * jnp.sum(mask_PGT, axis=2))
-  return {
-      'ratio/clip_fraction': types.Mean.of(clipped_PGT, acts_PGT),
-      'ratio/mask_fraction': types.Mean.of(weight_PGT == 0, acts_PGT),
-      'ratio/mean': types.Mean.of(ratio_PGT, mask_PGT),
-      'ratio/max': types.Peak.of(masked.clean(ratio_PGT, mask_PGT)),
-      'ratio/inverse_max': types.Peak.of(masked.clean(1.0 / ratio_PGT, mask_PGT)),
-      'ratio/log_abs_max': types.Peak.of(masked.clean(jnp.abs(drift_PGT), mask_PGT)),
-      'ratio/ess': types.Mean.of(ess_PG, jnp.any(mask_PGT, axis=2)),
-      'kl/old': types.Mean.of(jnp.expm1(drift_PGT) - drift_PGT, mask_PGT),
-  }
