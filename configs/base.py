@@ -88,6 +88,7 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.sample.group = by(4, 8, 16)       # G, samples of a prompt
   c.sample.temperature = 1.0            # > 0; enters the log-probs of sampler and trainer alike
   c.sample.lag = 0                      # steps a rollout waits before it is trained on
+  c.sample.greedy = 0                   # greedy episodes a prompt, not trained on: the baseline
 
   c.model = slot(
       'transformer',
@@ -115,14 +116,19 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   m.filter = ml_collections.ConfigDict()    # labelled slots of objective/filters.py
   m.chunk = slot('whole')                   # objective/chunks.py
   m.returns = slot('outcome')               # objective/returns.py
-  m.advantages = slot('group_zscore')       # objective/advantages.py
+  m.advantages = slot('group_zscore')       # objective/advantages.py or baselines.py
   m.old = 'sampler'                         # anchor of ratios: sampler, or recomputed each step
   m.ratio = slot('token')                   # objective/ratios.py
-  m.surrogate = slot('ppo_clip', low=0.2, high=0.2)   # objective/surrogates.py
+  # objective/surrogates.py, trust.py or quadratic.py
+  m.surrogate = slot('ppo_clip', low=0.2, high=0.2)
   m.kl = slot('none')                       # objective/kl.py, in the loss
   m.kl_coef = 0.0                           # weight of that term; needs a kl other than none
   m.entropy_coef = 0.0                      # weight of an entropy bonus
   m.aggregate = slot('sequence')            # objective/aggregate.py
+  m.correction = ml_collections.ConfigDict()  # labelled slots of objective/corrections.py
+  m.gate = ml_collections.ConfigDict()      # labelled slots of objective/gates.py
+  m.weigh = ml_collections.ConfigDict()     # labelled slots of objective/weigh.py
+  m.memory = ml_collections.ConfigDict()    # labelled slots of objective/memory.py
   m.auxiliary = ml_collections.ConfigDict()  # labelled slots of objective/auxiliary.py
   m.reference_every = 0                     # steps between resets of the reference; 0 keeps it
   m.critic = slot('none')                   # none, or value: see `value_critic`

@@ -6,8 +6,6 @@ program serves a grid of learning rates, clip ranges or task knobs.
 
 from collections.abc import Mapping
 import dataclasses
-import difflib
-import functools
 import importlib
 import inspect
 from typing import Any
@@ -15,31 +13,17 @@ from typing import Any
 import ml_collections
 import optax
 
+from grpo import slots
 from grpo import tasks
 from grpo import types
 from grpo.models import base as models
 from grpo.models import tabular
 from grpo.models import transformer
-from grpo.objective import advantages
-from grpo.objective import agents
-from grpo.objective import aggregate
-from grpo.objective import anchors
-from grpo.objective import auxiliary
-from grpo.objective import chunks
-from grpo.objective import critic as critics
-from grpo.objective import filters
-from grpo.objective import gae
-from grpo.objective import kl
 from grpo.objective import method as methods
-from grpo.objective import ratios
-from grpo.objective import returns
-from grpo.objective import rewards
-from grpo.objective import surrogates
-from grpo.objective import trees
 from grpo.rollout import branch
 from grpo.tasks import base as task_base
 
-__all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'nearest', 'ACTOR_FIELDS']
+__all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'ACTOR_FIELDS']
 
 # Sections of a config that decide what an actor is and how it is cloned and evaluated. Arms that
 # agree on them share those compiled programs and the warm start.
@@ -84,18 +68,9 @@ def plain(config, overrides: Mapping[str, Any] | None = None) -> dict:
     for part in rest[:-1]:
       node = node.get(part) if isinstance(node, dict) else None
     if not isinstance(node, dict) or rest[-1] not in node:
-      raise ValueError(f'config has no field {path!r}{nearest(path, _paths(tree))}')
+      raise ValueError(f'config has no field {path!r}{slots.nearest(path, _paths(tree))}')
     node[rest[-1]] = value
   return tree
-
-
-def nearest(name: str, names) -> str:
-  """'; nearest: ...' for a misspelt name, or the list of all names."""
-  names = sorted(names)
-  close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-  if close:
-    return f'; nearest: {", ".join(close)}'
-  return f'; allowed: {", ".join(names)}' if len(names) <= 40 else ''
 
 
 def parts(config, overrides: Mapping[str, Any] | None = None) -> Parts:
@@ -112,8 +87,8 @@ def parts(config, overrides: Mapping[str, Any] | None = None) -> Parts:
   task, layout, knobs, policy, critic = _world(c, c['method']['critic'])
   return Parts(
       task=task, layout=layout, knobs=knobs, policy=policy, critic=critic,
-      method=_method(c['method'], layout),
-      branch=_slot(branch, c['method']['branch'], 'method.branch',
+      method=slots.method(c['method'], layout),
+      branch=slots.slot(branch, c['method']['branch'], 'method.branch',
                    dict(group=c['sample']['group'], turns=layout.max_turns))(),
       optimiser=_optimiser(c['train'], c['train']['learning_rate']),
       critic_optimiser=critic and _optimiser(
@@ -146,51 +121,18 @@ def _paths(tree, prefix=''):
     yield from _paths(value, f'{prefix}{key}.') if isinstance(value, dict) else [prefix + key]
 
 
-def _pick(module, name: str, where: str):
-  """A function by name. A slot may be spread over several modules."""
-  modules = module if isinstance(module, tuple) else (module,)
-  for one in modules:
-    if name in one.__all__:
-      return getattr(one, name)
-  names = [known for one in modules for known in one.__all__]
-  raise ValueError(f'{where}: unknown name {name!r}{nearest(name, names)}')
-
-
-def _slot(module, spec: Mapping[str, Any], where: str, derived: Mapping[str, Any] | None = None):
-  """The function named by a slot, with its keyword arguments bound.
-
-  `derived` holds arguments that follow from other parts; a function takes those that it names.
-  """
-  function = _pick(module, spec['name'], f'{where}.name')
-  given = {k: v for k, v in spec.items() if k != 'name'}
-  allowed = {k: p for k, p in inspect.signature(function).parameters.items()
-             if p.kind is inspect.Parameter.KEYWORD_ONLY}
-  for key in given:
-    if key not in allowed:
-      raise ValueError(f'{where}: {spec["name"]} takes no {key!r}{nearest(key, allowed)}')
-  bound = {k: v for k, v in (derived or {}).items() if k in allowed} | given
-  missing = [k for k, p in allowed.items() if p.default is p.empty and k not in bound]
-  if missing:
-    raise ValueError(f'{where}: {spec["name"]} needs {", ".join(missing)}')
-  return functools.partial(function, **bound)
-
-
-def _slots(module, labelled: Mapping[str, Any], where: str):
-  return tuple(_slot(module, labelled[label], f'{where}.{label}') for label in sorted(labelled))
-
-
 def _task(spec):
   """A task and the values of its knobs."""
   name = spec['name']
   if name not in tasks.__all__:
-    raise ValueError(f'task.name: unknown name {name!r}{nearest(name, tasks.__all__)}')
+    raise ValueError(f'task.name: unknown name {name!r}{slots.nearest(name, tasks.__all__)}')
   make = importlib.import_module(f'grpo.tasks.{name}').make
   static = inspect.signature(make).parameters
   task = make(**{k: v for k, v in spec.items() if k in static})
   for key in spec:
     if key != 'name' and key not in static and key not in task.knobs:
       raise ValueError(f'task: {name} has no field {key!r}'
-                       f'{nearest(key, [*static, *task.knobs])}')
+                       f'{slots.nearest(key, [*static, *task.knobs])}')
   return task, {k: spec.get(k, v) for k, v in task.knobs.items()}
 
 
@@ -214,7 +156,7 @@ def _models(spec, critic_spec, task, layout):
   kinds = dict(transformer=_transformer, tabular=_tabular)
   name = spec['name']
   if name not in kinds:
-    raise ValueError(f'model.name: unknown name {name!r}{nearest(name, kinds)}')
+    raise ValueError(f'model.name: unknown name {name!r}{slots.nearest(name, kinds)}')
   make = kinds[name]
   fields = set(inspect.signature(make).parameters) - {'vocab', 'length', 'critic'}
   if name == 'transformer':
@@ -222,7 +164,7 @@ def _models(spec, critic_spec, task, layout):
   given = {k: v for k, v in spec.items() if k != 'name'}
   for key in given:
     if key not in fields:
-      raise ValueError(f'model: {name} has no field {key!r}{nearest(key, fields)}')
+      raise ValueError(f'model: {name} has no field {key!r}{slots.nearest(key, fields)}')
   return make(len(task.vocab), layout.length, critic_spec['name'] != 'none', **given)
 
 
@@ -238,49 +180,6 @@ def _transformer(vocab, length, critic, **fields):
 def _tabular(vocab, length, critic, scale=0.0):
   return (tabular.policy(vocab, length, scale=scale),
           tabular.critic(vocab, length) if critic else None)
-
-
-def _method(spec, layout):
-  """The composition of slots."""
-  counts = dict(count=None, turns=layout.max_turns, segments=layout.segments,
-                tokens=layout.stream)
-  chunk_counts = dict(turn=layout.max_turns, segment=layout.segments)
-  chunk = dict(spec['chunk'])
-  if chunk['name'] in chunk_counts:
-    counts['count'] = chunk_counts[chunk['name']]
-  elif chunk['name'] == 'fixed':
-    counts['count'] = -(-layout.max_trained // chunk['length'])
-  elif chunk['name'] == 'turns':
-    counts['count'] = -(-layout.max_turns // chunk['length'])
-  derived = {k: v for k, v in counts.items() if v is not None}
-  for slot in ('kl', 'chunk', 'returns', 'advantages', 'ratio', 'surrogate', 'aggregate', 'branch'):
-    if not isinstance(spec[slot], Mapping) or 'name' not in spec[slot]:
-      raise ValueError(f'method.{slot}: a slot is dict(name=..., arguments)')
-  return methods.Method(
-      shape=_slots(rewards, spec['shape'], 'method.shape'),
-      filter=_slots(filters, spec['filter'], 'method.filter'),
-      chunk=_slot(chunks, chunk, 'method.chunk', derived),
-      returns=_slot((returns, gae), spec['returns'], 'method.returns'),
-      advantages=_slot((advantages, anchors, agents, trees), spec['advantages'],
-                       'method.advantages'),
-      old=spec['old'],
-      ratio=_slot(ratios, spec['ratio'], 'method.ratio', derived),
-      surrogate=_slot(surrogates, spec['surrogate'], 'method.surrogate'),
-      kl=_slot(kl, spec['kl'], 'method.kl'),
-      kl_coef=spec['kl_coef'],
-      entropy_coef=spec['entropy_coef'],
-      aggregate=_slot(aggregate, spec['aggregate'], 'method.aggregate',
-                      dict(length=layout.max_trained)),
-      auxiliary=_slots(auxiliary, spec['auxiliary'], 'method.auxiliary'),
-      critic=_critic_spec(spec['critic']))
-
-
-def _critic_spec(spec):
-  if spec['name'] == 'none':
-    return None
-  if spec['name'] != 'value':
-    raise ValueError(f'method.critic.name: allowed are none, value; got {spec["name"]!r}')
-  return critics.CriticSpec(**{k: v for k, v in spec.items() if k != 'name'})
 
 
 def _optimiser(update, learning_rate):

@@ -11,9 +11,10 @@ import jax
 __all__ = ['check', 'rules']
 
 # Baselines that compare a sample with the others of its group.
-GROUP = ('group_zscore', 'group_center', 'leave_one_out', 'group_mean_batch_std', 'gigpo', 'hgpo',
-         'mt_grpo', 'igpo', 'empg', 'mixed_baseline', 'shared_prefix', 'tree_grpo', 'treerl',
-         'spo_tree')
+GROUP = ('group_zscore', 'group_center', 'leave_one_out', 'group_mean_batch_std', 'process_zscore',
+         'length_weighted', 'mean_over_mean', 'beta_density', 'informative_center', 'log_mean_exp',
+         'best_of_group', 'decoupled_zscore', 'center_whiten', 'gigpo', 'hgpo', 'mt_grpo', 'igpo',
+         'empg', 'mixed_baseline', 'shared_prefix', 'tree_grpo', 'treerl', 'spo_tree')
 CRITIC_RETURNS = ('lambda_return', 'adaptive_lambda_return', 'bilevel_return',
                   'cross_segment_return', 'adaptive_cross_segment_return')
 CRITIC_ADVANTAGES = ('critic', 'critic_whiten', 'mixed_baseline')
@@ -24,6 +25,13 @@ TURN_ADVANTAGES = ('gigpo', 'hgpo', 'mt_grpo', 'igpo', 'empg')
 TOKEN_RETURNS = ('bilevel_return', 'cross_segment_return', 'adaptive_cross_segment_return')
 # Tasks that have a potential.
 POTENTIAL = ('horizon',)
+# Advantages that subtract a number from outside the batch, and the memories that keep one.
+OUTSIDE = ('minus_baseline', 'baseline_zscore')
+KEEPERS = ('running_mean', 'prompt_tracker')
+# Surrogates whose formula is for one level of the ratio.
+LEVEL = dict(gmpo='token', dppo_tv='token', dppo_kl='token', dro='token', kl_cov='token',
+             vespo='product', squared='product', pmd='product')
+WHOLE_BATCH = ('kl_cov', 'clip_cov', 'top_entropy')  # compare the tokens of one optimiser batch
 
 
 def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
@@ -49,7 +57,8 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   for path, value, low in (
       ('steps', c['steps'], 1), ('log_every', c['log_every'], 1),
       ('sample.prompts', s['prompts'], 1), ('sample.group', s['group'], 1),
-      ('sample.lag', s['lag'], 0), ('train.epochs', u['epochs'], 1),
+      ('sample.lag', s['lag'], 0), ('sample.greedy', s['greedy'], 0),
+      ('train.epochs', u['epochs'], 1),
       ('train.minibatches', u['minibatches'], 1), ('train.micro', u['micro'], 1),
       ('train.warmup', u['warmup'], 0), ('mesh.data', c['mesh']['data'], 1),
       ('mesh.model', c['mesh']['model'], 1), ('checkpoint.every', k['every'], 1),
@@ -85,6 +94,7 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   yield c['evaluate']['heldout'] not in (0, 1), (
       f'evaluate.heldout: allowed are 0 and 1, got {c["evaluate"]["heldout"]}')
   yield from _method(m, s, u)
+  yield from _labelled(m, s, u)
   yield from _task(c['task'])
   yield m['returns']['name'] == 'potential_look_ahead' and c['task']['name'] not in POTENTIAL, (
       f'method.returns=potential_look_ahead: task {c["task"]["name"]} has no potential')
@@ -110,14 +120,15 @@ def _method(m, s, u):
   yield m['old'] not in ('sampler', 'recomputed'), (
       f'method.old: allowed are sampler, recomputed; got {m["old"]!r}')
   corrected = m['surrogate']['name'] != 'reinforce'
-  yield not corrected and s['lag'] > 0, (
+  corrects = m['correction'] and m['old'] == 'recomputed'
+  yield not corrected and s['lag'] > 0 and not corrects, (
       f'sample.lag={s["lag"]} trains on stale rollouts, and method.surrogate=reinforce does not '
       'correct for it: use a surrogate with a ratio, or lag 0')
   yield not corrected and u['minibatches'] * u['epochs'] > 1, (
       'method.surrogate=reinforce has no ratio: train.minibatches and train.epochs must be 1')
-  yield s['lag'] > 0 and m['old'] == 'recomputed', (
+  yield s['lag'] > 0 and m['old'] == 'recomputed' and not m['correction'], (
       'method.old=recomputed hides staleness: with sample.lag above 0 the anchor must be '
-      'the sampler')
+      'the sampler, or a method.correction has to weigh the difference')
   uses_kl = m['kl']['name'] != 'none'
   yield _number(m['kl_coef']) and uses_kl and m['kl_coef'] == 0, (
       f'method.kl={m["kl"]["name"]} has no weight: set method.kl_coef, or kl to none')
@@ -173,6 +184,46 @@ def _agents(m, s, has_critic, reads_values):
   yield s['lag'] > 0, (
       f'sample.lag={s["lag"]}: the values of method.branch=monte_carlo are those of fresh '
       'rollouts; use lag 0')
+
+
+def _labelled(m, s, u):
+  """Rules of labelled slots and of what they need."""
+  names = {slot: [x['name'] for x in m[slot].values()]
+           for slot in ('shape', 'correction', 'gate', 'weigh', 'memory')}
+  advantages, surrogate = m['advantages']['name'], m['surrogate']['name']
+  yield bool(names['correction']) and m['old'] == 'sampler', (
+      'method.correction weighs the anchor of the ratio against the sampler, and with '
+      'method.old=sampler they are one: the ratio corrects already; set method.old to recomputed')
+  level = LEVEL.get(surrogate)
+  yield level is not None and m['ratio']['name'] != level, (
+      f'method.surrogate={surrogate} is a formula of method.ratio={level}, got '
+      f'{m["ratio"]["name"]}')
+  whole = [x for x in (surrogate, *names['gate']) if x in WHOLE_BATCH]
+  yield bool(whole) and u['micro'] > 1, (
+      f'{", ".join(whole)} compares the tokens of a whole optimiser batch: train.micro must be 1')
+  keepers = [x for x in names['memory'] if x in KEEPERS]
+  sources = keepers + ['sample.greedy'] * bool(s['greedy'])
+  reads = advantages in OUTSIDE or any(
+      x['name'] == 'uncertainty' and x.get('by') == 'baseline' for x in m['weigh'].values())
+  yield len(sources) > 1, (
+      f'{" and ".join(sources)} each give a baseline, and one is subtracted: keep one of them')
+  yield reads and not sources, (
+      f'method.advantages={advantages}: nothing gives a baseline; set sample.greedy, or '
+      f'method.memory to one of {", ".join(KEEPERS)}')
+  yield bool(sources) and not reads, (
+      f'{sources[0] if sources else ""} gives a baseline that no slot reads: use method.advantages='
+      f'{" or ".join(OUTSIDE)}')
+  yield s['greedy'] > 0 and s['lag'] > 0, (
+      'sample.greedy is a baseline of the current weights, and sample.lag above 0 trains on '
+      'episodes of older ones: use lag 0, or a baseline of method.memory')
+  refers = m['kl']['name'] != 'none' or 'kl_in_reward' in names['shape']
+  yield 'adaptive_kl' in names['memory'] and not refers, (
+      'method.memory: adaptive_kl scales a KL term, and there is none in method.kl or method.shape')
+  yield advantages == 'decoupled_zscore' and not names['shape'], (
+      'method.advantages=decoupled_zscore normalises several rewards, and there is one: add a slot '
+      'to method.shape')
+  yield 'prefix_share' in names['weigh'] and s['group'] == 1, (
+      'method.weigh: prefix_share compares the samples of a prompt, and sample.group=1')
 
 
 def _task(t):

@@ -34,7 +34,7 @@ def every(functions):
   return call
 
 
-ALL = {name: getattr(advantages, name) for name in (*advantages.__all__, 'running_mean')}
+ALL = {name: getattr(advantages, name) for name in advantages.__all__}
 run_all, run_group = every(ALL), every(GROUP)
 
 
@@ -48,7 +48,7 @@ class WorkedExamplesTest(parameterized.TestCase):
     np.testing.assert_allclose(got['group_zscore'], [1.5, -0.5, -0.5, -0.5], 1e-6)
     np.testing.assert_allclose(got['leave_one_out'], [1, -1 / 3, -1 / 3, -1 / 3], 1e-6)
     np.testing.assert_allclose(got['group_mean_batch_std'], [1.5, -0.5, -0.5, -0.5], 1e-6)
-    np.testing.assert_allclose(got['running_mean'], [0.5, -0.5, -0.5, -0.5])
+    np.testing.assert_allclose(got['minus_baseline'], [0.5, -0.5, -0.5, -0.5])
     np.testing.assert_allclose(got['critic'], [1, 0, 0, 0])
 
   def test_choice_of_numbers(self):
@@ -103,7 +103,7 @@ class WorkedExamplesTest(parameterized.TestCase):
     x = np.ones((1, 2, 1), np.float32)
     with self.assertRaisesRegex(ValueError, 'allowed: index, pooled, sequence'):
       advantages.group_center(x, x > 0, None, over='batch')
-    for name in ('critic', 'running_mean'):
+    for name in ('critic', 'minus_baseline'):
       with self.assertRaises(ValueError):
         ALL[name](x, x > 0, rollouts.context(x > 0))
 

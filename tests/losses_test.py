@@ -109,6 +109,7 @@ class RatiosTest(parameterized.TestCase):
   def test_values(self):
     # Differences 0.3, 0.1 in turn 0 and 0.2 in turn 1; their mean is 0.2.
     expected = dict(token=[0.3, 0.1, 0, 0.2, 0], sequence=[0.2, 0.2, 0, 0.2, 0],
+                    product=[0.6, 0.6, 0, 0.6, 0],
                     gspo_token=[0.2, 0.2, 0, 0.2, 0], turn=[0.2, 0.2, 0, 0.2, 0], none=[0] * 5)
     self.assertSameElements(expected, ratios.__all__)
     for name, want in expected.items():
@@ -117,6 +118,7 @@ class RatiosTest(parameterized.TestCase):
   def test_gradients(self):
     # Weights 1, 2, 4 on the trained tokens: 7 in all, 3 in turn 0.
     expected = dict(token=[1, 2, 0, 4, 0], sequence=[7 / 3, 7 / 3, 0, 7 / 3, 0],
+                    product=[7, 7, 0, 7, 0],
                     gspo_token=[1, 2, 0, 4, 0], turn=[1.5, 1.5, 0, 4, 0], none=[1, 2, 0, 4, 0])
     for name, want in expected.items():
       np.testing.assert_allclose(self.got[name][1], want, 1e-5, err_msg=name)

@@ -15,6 +15,7 @@ from grpo.objective import chunks
 from grpo.objective import filters
 from grpo.objective import kl
 from grpo.objective import method
+from grpo.objective import needs
 from grpo.objective import ratios
 from grpo.objective import returns
 from grpo.objective import rewards
@@ -261,9 +262,9 @@ class CompositionTest(parameterized.TestCase):
 
   def test_needs_reference(self):
     shaped = (partial(rewards.kl_in_reward, coef=0.1),)
-    self.assertFalse(method.needs_reference(rollouts.make()))
-    self.assertTrue(method.needs_reference(rollouts.make(kl=kl.k3)))
-    self.assertTrue(method.needs_reference(rollouts.make(shape=shaped)))
+    self.assertFalse(needs.reference(rollouts.make()))
+    self.assertTrue(needs.reference(rollouts.make(kl=kl.k3)))
+    self.assertTrue(needs.reference(rollouts.make(shape=shaped)))
 
   def test_errors(self):
     with self.assertRaisesRegex(ValueError, 'sampler, recomputed'):

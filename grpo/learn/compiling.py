@@ -1,6 +1,6 @@
 """How much the compiler should do for a program: little where that program runs only briefly.
 
-On a CPU, LLVM's optimiser takes two thirds of the time in which a training step compiles. Without it
+On a CPU, LLVM is two thirds of the time in which a training step compiles. Without its optimiser
 the step runs three to four times slower, which a run of a few seconds never earns back; at level 1,
 which jax 0.10 compiles in half the time, it runs about an eighth slower.
 """

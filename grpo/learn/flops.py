@@ -7,7 +7,7 @@ taken to be half a window. Counted are useful tokens: padding that a program als
 from collections.abc import Mapping
 from typing import Any
 
-from grpo.objective import method as methods
+from grpo.objective import needs
 
 __all__ = ['spent']
 
@@ -30,8 +30,8 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
   span = parts.layout.length / 2
   forward = parts.policy.flops(prompt, rows, span)
   update, method = config['train'], config['method']
-  extra = (method['old'] == 'recomputed') + methods.needs_reference(parts.method)
-  extra += methods.needs_entropy(parts.method)
+  extra = (method['old'] == 'recomputed') + needs.reference(parts.method)
+  extra += needs.entropy(parts.method)
   policy = forward * (1 + 3 * update['epochs'] + extra)
   critic = 0.0
   if parts.critic is not None:

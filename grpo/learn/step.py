@@ -15,8 +15,11 @@ from grpo.learn import report
 from grpo.learn import state as states
 from grpo.learn import update
 from grpo.models import scoring
+from grpo.objective import memory as memories
 from grpo.objective import method as methods
+from grpo.objective import needs
 from grpo.rollout import branch
+from grpo.rollout import choose as choices
 from grpo.rollout import sampler
 from grpo.rollout import staleness
 
@@ -40,29 +43,34 @@ def initial(parts, key, params=None) -> states.TrainState:
     critic_opt = parts.critic_optimiser.init(critic_params)
   lag = parts.config['sample']['lag']
   shapes = None
-  if lag:
+  if lag or parts.method.memory:
     shapes = jax.eval_shape(lambda p, k: branch.kept(parts.branch, sample(parts, p, k, 0)), params,
                             key)
   return states.TrainState(
       step=jnp.zeros([], jnp.int32), key=key, params=params,
       opt_state=parts.optimiser.init(params),
       critic_params=critic_params, critic_opt_state=critic_opt,
-      reference=jax.tree.map(jnp.copy, params) if methods.needs_reference(parts.method) else None,
+      reference=jax.tree.map(jnp.copy, params) if needs.reference(parts.method) else None,
       waiting=staleness.empty(shapes, lag),
-      counters=states.no_counts(), bad_step=jnp.full([], -1, jnp.int32))
+      counters=states.no_counts(), bad_step=jnp.full([], -1, jnp.int32),
+      memory=memories.initial(parts.method.memory, shapes))
 
 
-def sample(parts, params, key, step, axis_name=None, place=lambda tree: tree) -> types.Rollout:
+def sample(parts, params, key, step, axis_name=None, place=lambda tree: tree, *,
+           greedy=0) -> types.Rollout:
   """Rollouts of a step under `params`. `place` pins trees with leading axis P to devices.
 
   With a branch plan, all rows of it: those that are trained on (`branch.kept`), and the others.
+  `greedy` above 0 asks for as many greedy samples of each prompt instead.
   """
   c, plan = parts.config['sample'], parts.branch
+  lineage = None if plan is None or greedy else plan.lineage_KG
+  samples = greedy or (c['group'] if plan is None else plan.rows)
   return sampler.sample(
       parts.policy, params, parts.task, parts.layout, parts.knobs, key, step=step,
-      prompts=c['prompts'], samples=c['group'] if plan is None else plan.rows,
-      temperature=c['temperature'], version=step, axis_name=axis_name, place=place,
-      lineage=None if plan is None else plan.lineage_KG)
+      prompts=c['prompts'], samples=samples, temperature=c['temperature'], version=step,
+      axis_name=axis_name, choose=choices.greedy if greedy else None, place=place,
+      lineage=lineage)
 
 
 def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tree):
@@ -77,22 +85,30 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
   Returns:
     (state, types.Metrics).
   """
-  c, method = parts.config, parts.method
+  c = parts.config
   played = place(sample(parts, state.params, state.key, state.step, axis_name, place))
   fresh = branch.kept(parts.branch, played)
   waiting, rollout, ready = staleness.exchange(state.waiting, fresh, state.step)
   ok = ready & (state.bad_step < 0)
 
   old, reference, values, last, entropy = _score(parts, state, rollout)
+  method, baseline = memories.recall(state.memory, parts.method, rollout)
+  greedy = None
+  if c['sample']['greedy']:  # of the same prompts and the same weights, never trained on
+    greedy = place(sample(parts, state.params, state.key, state.step, axis_name, place,
+                          greedy=c['sample']['greedy']))
+    reward_PG = jnp.sum(greedy.rewards, axis=(2, 3))
+    baseline = jnp.broadcast_to(jnp.mean(reward_PG, axis=1, keepdims=True), rollout.success.shape)
   potential, nodes, known = None, None, values
-  if methods.needs_potential(method):
+  if needs.potential(method):
     potential = parts.task.potential(types.stream(rollout.state_id), parts.knobs)
   if parts.branch is not None:
     nodes = parts.branch.nodes_KG
     if parts.branch.continuations:
       known = branch.values(parts.branch, played)
   credit = methods.credit(method, rollout, old_logp_PGT=old, ref_logp_PGT=reference,
-                          values_PGT=known, last_PG=last, now=state.step, entropy_PGT=entropy,
+                          values_PGT=known, last_PG=last, baseline=baseline, now=state.step,
+                          key=keys.stream(state.key, 'gate', state.step), entropy_PGT=entropy,
                           potential_PGT=potential, nodes_KG=nodes)
   data = _Data(rollout=rollout, old=old, reference=reference, credit=credit)
 
@@ -156,7 +172,8 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
       state, step=state.step + 1, params=params, opt_state=opt_state,
       critic_params=critic_params, critic_opt_state=critic_opt,
       reference=_reset(c['method']['reference_every'], state, params),
-      waiting=waiting, counters=_count(parts, state.counters, played, credit),
+      waiting=waiting, counters=_count(parts, state.counters, [played, greedy], credit),
+      memory=_remember(parts, state, rollout, old, reference, ready),
       bad_step=jnp.where((state.bad_step < 0) & ~finite, state.step, state.bad_step))
   of_step = report.rollout(fresh) | report.credit(rollout, credit, values, state.step)
   out = types.Metrics.pack(of_step | report.gap(first)).join(policy_metrics)
@@ -180,7 +197,7 @@ def _score(parts, state, rollout):
     old = types.stream(
         scoring.logps(parts.policy, state.params, rollout, parts.layout, temperature))
   reference = values = last = entropy = None
-  if methods.needs_entropy(parts.method):
+  if needs.entropy(parts.method):
     entropy = types.stream(scoring.score(parts.policy, state.params, rollout, parts.layout,
                                          temperature)[1])
   if state.reference is not None:
@@ -192,6 +209,20 @@ def _score(parts, state, rollout):
   return jax.lax.stop_gradient((old, reference, values, last, entropy))
 
 
+def _remember(parts, state, rollout, old, reference, ready):
+  """The memories of the method after this batch; episodes they ask for are scored again."""
+  method = parts.method
+  if not method.memory:
+    return None
+  again = {
+      label: jax.lax.stop_gradient(types.stream(scoring.logps(
+          parts.policy, state.params, past, parts.layout, parts.config['sample']['temperature'])))
+      for label, past in memories.past(state.memory, method, rollout).items()}
+  seen = memories.Seen(rollout=rollout, old_logp_PGT=old, ref_logp_PGT=reference,
+                       past_logp_PGT=again)
+  return memories.remember(state.memory, method, seen, ready)
+
+
 def _reset(every, state, params):
   """The reference after this step: the new parameters every `every` steps, else unchanged."""
   if state.reference is None or (isinstance(every, int) and every == 0):
@@ -200,14 +231,19 @@ def _reset(every, state, params):
   return jax.tree.map(lambda new, old: jnp.where(now, new, old), params, state.reference)
 
 
-def _count(parts, counters, rollout, credit):
-  """Adds what this step consumed."""
-  c, layout = parts.config, parts.layout
-  valid, size = rollout.valid, layout.prompt
-  # A prompt is read once a group in each of its windows that any sample reached.
-  reached = jnp.any(valid[..., size:], axis=(1, 3))
-  prompt = jnp.sum(jnp.any(valid[..., :size], axis=1) & reached[..., None])
-  return states.count(
-      counters, rollouts=rollout.success.size, prompt_tokens=prompt,
-      context_tokens=jnp.sum(valid[..., size:]), sampled_tokens=jnp.sum(rollout.mask),
-      trained_tokens=jnp.sum(credit.mask_PGT) * c['train']['epochs'])
+def _count(parts, counters, sampled, credit):
+  """Adds what this step consumed. `sampled` holds its rollouts, trained on or not."""
+  c, size = parts.config, parts.layout.prompt
+  totals = dict(rollouts=0, prompt_tokens=0, context_tokens=0, sampled_tokens=0)
+  for rollout in sampled:
+    if rollout is None:
+      continue
+    valid = rollout.valid
+    # A prompt is read once a group in each of its windows that any sample reached.
+    reached = jnp.any(valid[..., size:], axis=(1, 3))
+    totals['rollouts'] += rollout.success.size
+    totals['prompt_tokens'] += jnp.sum(jnp.any(valid[..., :size], axis=1) & reached[..., None])
+    totals['context_tokens'] += jnp.sum(valid[..., size:])
+    totals['sampled_tokens'] += jnp.sum(rollout.mask)
+  trained = jnp.sum(credit.mask_PGT) * c['train']['epochs']
+  return states.count(counters, trained_tokens=trained, **totals)

@@ -20,7 +20,7 @@ from grpo import masked
 from grpo.objective.context import Context
 
 __all__ = ['raw', 'group_center', 'group_zscore', 'leave_one_out', 'process_zscore',
-           'group_mean_batch_std', 'batch_zscore', 'critic', 'critic_whiten']
+           'group_mean_batch_std', 'batch_zscore', 'minus_baseline', 'critic', 'critic_whiten']
 
 _ALL = (0, 1, 2)
 
@@ -122,13 +122,14 @@ def batch_zscore(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context,
                       valid_PGK)
 
 
-def running_mean(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context) -> jax.Array:
-  """Return minus a running mean of earlier returns, kept by the caller: A = R - b.
+def minus_baseline(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context) -> jax.Array:
+  """Return minus a number that does not contain it: A = R - b.
 
-  The baseline for one sample of a prompt without a critic. It must not contain this batch.
+  b is the reward of a greedy episode of the same prompt (`sample.greedy`; ReMax, Li et al. 2023,
+  arXiv:2310.10505), or what a memory slot kept from earlier batches (`memory.py`).
   """
   if context.baseline is None:
-    raise ValueError('advantages.running_mean: no running baseline was given to credit()')
+    raise ValueError('advantages.minus_baseline: no baseline was given to credit()')
   return masked.clean(returns_PGK - context.baseline, valid_PGK)
 
 

@@ -19,7 +19,8 @@ class Context:
   state_id_PGK: jax.Array          # uint32; environment state before the chunk
   values_PGK: jax.Array | None     # f32; critic's value before the chunk's first token
   bootstrap_PG: jax.Array | None   # f32; critic's value after the last token of the row
-  baseline: jax.Array | None       # f32 []; running mean of returns, kept by the caller
+  baseline: jax.Array | None       # f32 [P,G,1]; what `minus_baseline` subtracts
+  parts_PGN: jax.Array | None = None  # f32; episode rewards: the task's, what each shape added
   rewards_PGK: jax.Array | None = None    # f32; reward of the chunk, after shaping
   turn_PGK: jax.Array | None = None       # int32; turn of the chunk's first token, -1 if invalid
   segment_PGK: jax.Array | None = None    # int32; window of the chunk's first token, likewise
@@ -29,8 +30,8 @@ class Context:
 
 
 def gather(chunk_PGT, count: int, rollout: types.Rollout, *, rewards_PGT, turn_PGT, segment_PGT,
-           values_PGT=None, bootstrap_PG=None, baseline=None, entropy_PGT=None, potential_PGT=None,
-           nodes_KG=None) -> Context:
+           values_PGT=None, bootstrap_PG=None, baseline_PG=None, parts_PGN=None, entropy_PGT=None,
+           potential_PGT=None, nodes_KG=None) -> Context:
   """Facts by token or by turn to facts by chunk; a chunk has those of its first token."""
   first = lambda x_PGT: None if x_PGT is None else chunks.first(x_PGT, chunk_PGT, count)
   tokens_PGK = chunks.tokens(chunk_PGT, count)
@@ -43,7 +44,8 @@ def gather(chunk_PGT, count: int, rollout: types.Rollout, *, rewards_PGT, turn_P
   return Context(
       tokens_PGK=tokens_PGK, lengths_PG=jnp.sum(chunk_PGT >= 0, axis=2, dtype=jnp.int32),
       truncated_PG=rollout.truncated, state_id_PGK=first(types.stream(rollout.state_id)),
-      values_PGK=first(values_PGT), bootstrap_PG=bootstrap_PG, baseline=baseline,
+      values_PGK=first(values_PGT), bootstrap_PG=bootstrap_PG,
+      baseline=None if baseline_PG is None else baseline_PG[..., None], parts_PGN=parts_PGN,
       rewards_PGK=chunks.total(rewards_PGT, chunk_PGT, count), turn_PGK=turn_PGK,
       segment_PGK=jnp.where(valid_PGK, first(segment_PGT), -1), entropy_PGK=entropy_PGK,
       potential_PGK=first(potential_PGT),

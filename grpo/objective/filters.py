@@ -12,7 +12,7 @@ from grpo import masked
 from grpo import types
 from grpo.objective import advantages
 
-__all__ = ['everything', 'informative', 'uncertain', 'fresh', 'complete']
+__all__ = ['everything', 'informative', 'uncertain', 'pass_rate', 'fresh', 'complete']
 
 
 @types.pytree
@@ -25,6 +25,7 @@ class Facts:
   truncated_PG: jax.Array   # bool
   version_PG: jax.Array     # int32; parameter version that sampled the row
   now: jax.Array            # int32 []; parameter version that is trained
+  baseline_PG: jax.Array | None = None   # f32; what is subtracted as a baseline, if one is kept
 
 
 def everything(facts: Facts) -> jax.Array:
@@ -83,6 +84,16 @@ def _largest(holds, bits):
     return jnp.where(holds(more), more, x)
 
   return jax.lax.fori_loop(0, bits, step, jnp.int32(0))
+
+
+def pass_rate(facts: Facts, *, low: float = 0.2, high: float = 0.8) -> jax.Array:
+  """Keeps groups of which a share in [low, high] is solved: a curriculum by difficulty.
+
+  It looks at the very samples that would be trained on, and nothing is sampled in their place: the
+  batch gets smaller, and what remains of a group is a biased sample of its prompt.
+  """
+  rate_P1 = masked.mean(facts.success_PG, facts.lengths_PG > 0, axis=1, keepdims=True)
+  return jnp.broadcast_to((rate_P1 >= low) & (rate_P1 <= high), facts.lengths_PG.shape)
 
 
 def fresh(facts: Facts, *, max_lag: int) -> jax.Array:

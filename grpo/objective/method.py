@@ -19,35 +19,44 @@ Slots, and the file each comes from:
   surrogate   surrogates.py   (log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT) -> loss_PGT
   kl          kl.py           (logp_PGT, ref_logp_PGT, log_ratio_PGT) -> kl_PGT
   aggregate   aggregate.py    (mask_PGT) -> weights_PGT
+  correction  corrections.py  (old_logp_PGT, sampler_logp_PGT, mask_PGT) -> weight_PGT, keep_PGT
+  gate        gates.py        (tokens) -> weight_PGT
+  weigh       weigh.py        (facts, tokens_PGT, mask_PGT) -> weight_PGT
+  memory      memory.py       () -> Memory; what is kept from step to step
   auxiliary   auxiliary.py    (success_PG, mask_PGT) -> weights_PGT; a tuple
   critic      critic.py       None or a CriticSpec
+
+Advantages come from advantages.py and baselines.py, surrogates from surrogates.py, trust.py and
+quadratic.py. The last four slots are labelled, all that are named apply, and their weights are
+multiplied. What a method remembers is `TrainState.memory`: read by `memory.recall` before `credit`,
+which gets the method and the baseline that came of it, and renewed by `memory.remember` afterwards;
+nothing here has a state.
 
 Keyword arguments of slot functions may be traced scalars, unless they are shapes or names.
 """
 
 from collections.abc import Callable
 import dataclasses
-import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from grpo import masked
 from grpo import types
-from grpo.objective import agents
 from grpo.objective import aggregate as aggregates
 from grpo.objective import chunks
 from grpo.objective import context as contexts
+from grpo.objective import corrections
 from grpo.objective import critic as critics
+from grpo.objective import drift
 from grpo.objective import filters
-from grpo.objective import gae
-from grpo.objective import kl as kl_lib
+from grpo.objective import gates
 from grpo.objective import returns as returns_lib
-from grpo.objective import rewards as rewards_lib
-from grpo.objective import surrogates
+from grpo.objective import weigh as weighing
 
 __all__ = ['Method', 'Credit', 'Weights', 'credit', 'policy_weights', 'value_weights',
-           'policy_loss', 'value_loss', 'needs_reference', 'needs_entropy', 'needs_potential']
+           'policy_loss', 'value_loss']
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +79,10 @@ class Method:
     aggregate: weight of each token, that is the divisor.
     auxiliary: further losses linear in logp.
     critic: how a critic is trained, or None.
+    correction: weights and masks for data of another policy than `old`.
+    gate: weights that are evaluated again at every update.
+    weigh: weights of everything a token has in the loss.
+    memory: pairs of label and Memory.
   """
   shape: tuple[Callable, ...]
   filter: tuple[Callable, ...]
@@ -85,6 +98,10 @@ class Method:
   aggregate: Callable
   auxiliary: tuple[Callable, ...]
   critic: critics.CriticSpec | None
+  correction: tuple[Callable, ...] = ()
+  gate: tuple[Callable, ...] = ()
+  weigh: tuple[Callable, ...] = ()
+  memory: tuple[tuple[str, Any], ...] = ()
 
   def __post_init__(self):
     if self.old not in ('sampler', 'recomputed'):
@@ -101,6 +118,10 @@ class Credit:
   targets_PGT: jax.Array | None      # what the critic is to predict
   values_PGT: jax.Array | None       # what it predicted
   value_mask_PGT: jax.Array | None   # bool; first token of each chunk, of all rows
+  correction_PGT: jax.Array | None = None    # weight of the surrogate; None without corrections
+  weigh_PGT: jax.Array | None = None         # weight of all that a token has in the loss
+  sampler_logp_PGT: jax.Array | None = None  # for gates, as is the next
+  uniform_PGT: jax.Array | None = None
 
 
 @types.pytree
@@ -110,31 +131,12 @@ class Weights:
   auxiliary_PGT: jax.Array
 
 
-def needs_reference(method: Method) -> bool:
-  """Whether some slot reads log-probabilities of a reference policy."""
-  shaped = any(_plain(f) is rewards_lib.kl_in_reward for f in method.shape)
-  return shaped or _plain(method.kl) is not kl_lib.none
-
-
-def needs_entropy(method: Method) -> bool:
-  """Whether credit reads entropies of the policy that is held fixed."""
-  return _plain(method.advantages) is agents.empg
-
-
-def needs_potential(method: Method) -> bool:
-  """Whether credit reads a potential of the task."""
-  return _plain(method.returns) is gae.potential_look_ahead
-
-
-def _plain(function):
-  return function.func if isinstance(function, functools.partial) else function
-
-
 def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
            ref_logp_PGT: jax.Array | None = None, values_PGT: jax.Array | None = None,
            last_PG: jax.Array | None = None, baseline: jax.Array | None = None,
-           now: jax.Array | int = 0, entropy_PGT: jax.Array | None = None,
-           potential_PGT: jax.Array | None = None, nodes_KG: jax.Array | None = None) -> Credit:
+           now: jax.Array | int = 0, key: jax.Array | None = None,
+           entropy_PGT: jax.Array | None = None, potential_PGT: jax.Array | None = None,
+           nodes_KG: jax.Array | None = None) -> Credit:
   """Advantages of every trained token, and the critic's targets. No gradient runs through it.
 
   Args:
@@ -144,10 +146,11 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
     ref_logp_PGT: log-probs under the reference, or None.
     values_PGT: critic's value before each token, or None without a critic.
     last_PG: critic's value after the last token of each row, or None.
-    baseline: running mean of returns [], for `advantages.running_mean`.
+    baseline: of `advantages.minus_baseline`, [P,G].
     now: parameter version that is being trained, to tell stale rows.
-    entropy_PGT: entropies in nats, see `needs_entropy`.
-    potential_PGT: potential of the state before the token's turn, see `needs_potential`.
+    key: of the numbers that random gates draw; only those need one.
+    entropy_PGT: entropies in nats, see `needs.entropy`.
+    potential_PGT: potential of the state before the token's turn, see `needs.potential`.
     nodes_KG: samples that share prefixes, [turns, G]: the same number, the same turn.
   """
   if method.critic is not None and values_PGT is None:
@@ -158,23 +161,27 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
   # A reward off the mask has no token to go to. This is the one place that drops it.
   earned_PGT = masked.clean(types.stream(rollout.rewards), mask_PGT)
   rewards_PGT = earned_PGT
+  totals = [jnp.sum(earned_PGT, axis=2)]
   for shape in method.shape:
     rewards_PGT = masked.clean(shape(rewards_PGT, old_logp_PGT, ref_logp_PGT, mask_PGT), mask_PGT)
+    totals.append(jnp.sum(rewards_PGT, axis=2))
 
   chunk_PGT, count = method.chunk(mask_PGT, turn_PGT, segment_PGT)
   lengths_PG = jnp.sum(mask_PGT, axis=2, dtype=jnp.int32)
   context = contexts.gather(
       chunk_PGT, count, rollout, rewards_PGT=rewards_PGT, turn_PGT=turn_PGT,
-      segment_PGT=segment_PGT, values_PGT=values_PGT, bootstrap_PG=last_PG, baseline=baseline,
+      segment_PGT=segment_PGT, values_PGT=values_PGT, bootstrap_PG=last_PG, baseline_PG=baseline,
+      parts_PGN=jnp.stack([totals[0], *(b - a for a, b in zip(totals, totals[1:]))], axis=2),
       entropy_PGT=entropy_PGT, potential_PGT=potential_PGT, nodes_KG=nodes_KG)
   rewards_PGK, valid_PGK = context.rewards_PGK, context.tokens_PGK > 0
   returns_PGK = method.returns(rewards_PGK, valid_PGK, context)
   advantages_PGK = method.advantages(returns_PGK, valid_PGK, context)
 
   facts = filters.Facts(
-      reward_PG=jnp.sum(earned_PGT, axis=2), shaped_PG=jnp.sum(rewards_PGT, axis=2),
+      reward_PG=totals[0], shaped_PG=totals[-1],
       success_PG=rollout.success, lengths_PG=lengths_PG, truncated_PG=rollout.truncated,
-      version_PG=rollout.version, now=jnp.asarray(now))
+      version_PG=rollout.version, now=jnp.asarray(now),
+      baseline_PG=baseline)
   keep_PG = lengths_PG > 0
   for keeps in method.filter:
     keep_PG = keep_PG & keeps(facts)
@@ -189,11 +196,21 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
     if method.critic.rows == 'finished':
       value_mask_PGT = value_mask_PGT & ~rollout.truncated[..., None]
     values_PGT = masked.clean(values_PGT, mask_PGT)
-  mask_PGT = mask_PGT & keep_PG[..., None]
+  sampler_PGT = types.stream(rollout.logp)
+  correction_PGT, kept_PGT = corrections.combine(method.correction, old_logp_PGT, sampler_PGT,
+                                                 mask_PGT & keep_PG[..., None])
+  tokens_PGT = types.stream(jnp.where(rollout.valid, rollout.tokens, -1))
+  weigh_PGT = weighing.combine(method.weigh, facts, tokens_PGT, mask_PGT)
+  uniform_PGT = None
+  if gates.needs_draws(method.gate):
+    uniform_PGT = jax.random.uniform(key, mask_PGT.shape, float)
+  mask_PGT = kept_PGT
   return jax.lax.stop_gradient(Credit(
       advantages_PGT=masked.clean(chunks.spread(advantages_PGK, chunk_PGT), mask_PGT),
       mask_PGT=mask_PGT, turn_PGT=turn_PGT, success_PG=rollout.success, targets_PGT=targets_PGT,
-      values_PGT=None if method.critic is None else values_PGT, value_mask_PGT=value_mask_PGT))
+      values_PGT=None if method.critic is None else values_PGT, value_mask_PGT=value_mask_PGT,
+      correction_PGT=correction_PGT, weigh_PGT=weigh_PGT,
+      sampler_logp_PGT=sampler_PGT if method.gate else None, uniform_PGT=uniform_PGT))
 
 
 def policy_weights(method: Method, credit_: Credit) -> Weights:
@@ -202,7 +219,10 @@ def policy_weights(method: Method, credit_: Credit) -> Weights:
   auxiliary_PGT = jnp.zeros(mask_PGT.shape, float)
   for auxiliary in method.auxiliary:
     auxiliary_PGT = auxiliary_PGT + auxiliary(credit_.success_PG, mask_PGT)
-  return Weights(policy_PGT=method.aggregate(mask_PGT), auxiliary_PGT=auxiliary_PGT)
+  policy_PGT = method.aggregate(mask_PGT)
+  if credit_.weigh_PGT is not None:
+    policy_PGT = policy_PGT * credit_.weigh_PGT
+  return Weights(policy_PGT=policy_PGT, auxiliary_PGT=auxiliary_PGT)
 
 
 def value_weights(method: Method, credit_: Credit) -> jax.Array:
@@ -216,7 +236,8 @@ def policy_loss(method: Method, logp_PGT: jax.Array, entropy_PGT: jax.Array | No
                 weights: Weights) -> tuple[jax.Array, dict]:
   """Loss of the policy on some prompts of an optimiser batch: add it up over the parts.
 
-  sum weights (surrogate + kl_coef kl - entropy_coef entropy) - sum auxiliary logp.
+  sum weights (correction gate surrogate + kl_coef kl - entropy_coef entropy)
+  - sum auxiliary logp.
 
   Args:
     method: the slots.
@@ -235,7 +256,9 @@ def policy_loss(method: Method, logp_PGT: jax.Array, entropy_PGT: jax.Array | No
   old_logp_PGT = masked.clean(old_logp_PGT, mask_PGT)
   log_ratio_PGT = method.ratio(logp_PGT, old_logp_PGT, mask_PGT, credit_.turn_PGT)
   loss_PGT = method.surrogate(log_ratio_PGT, logp_PGT, credit_.advantages_PGT, mask_PGT)
-  metrics = {'loss/surrogate': _part(weights.policy_PGT, loss_PGT)}
+  loss_PGT, metrics = gates.weighed(method, loss_PGT, log_ratio_PGT, logp_PGT, old_logp_PGT,
+                                    entropy_PGT, credit_)
+  metrics['loss/surrogate'] = _part(weights.policy_PGT, loss_PGT)
   if ref_logp_PGT is not None:
     ref_logp_PGT = masked.clean(ref_logp_PGT, mask_PGT)
     kl_PGT = method.kl(logp_PGT, ref_logp_PGT, log_ratio_PGT)
@@ -247,7 +270,7 @@ def policy_loss(method: Method, logp_PGT: jax.Array, entropy_PGT: jax.Array | No
     metrics['entropy'] = types.Mean.of(entropy_PGT, mask_PGT)
   loss = aggregates.apply(weights.policy_PGT, loss_PGT)
   loss = loss - aggregates.apply(weights.auxiliary_PGT, logp_PGT)
-  metrics |= _ratio_metrics(method, logp_PGT, old_logp_PGT, log_ratio_PGT, credit_)
+  metrics |= drift.ratio(method.surrogate, logp_PGT, old_logp_PGT, log_ratio_PGT, credit_)
   return loss, jax.lax.stop_gradient(metrics)
 
 
@@ -265,31 +288,3 @@ def value_loss(method: Method, values_PGT: jax.Array, credit_: Credit,
 def _part(weights_PGT, x_PGT):
   """A loss as a metric: the count is the share of all weight that this part has."""
   return types.Mean(aggregates.apply(weights_PGT, x_PGT), jnp.sum(weights_PGT))
-
-
-def _ratio_metrics(method, logp_PGT, old_logp_PGT, log_ratio_PGT, credit_):
-  """How far the policy is from the old one, and what the surrogate does about it.
-
-  clip_fraction is the share of tokens with an advantage whose weight is not the ratio, and
-  mask_fraction of those that lost their gradient. `ratio/ess` is the effective sample size of the
-  token ratios of a row over its tokens, (sum r)^2 / (L sum r^2), averaged over rows.
-  """
-  mask_PGT, advantages_PGT = credit_.mask_PGT, credit_.advantages_PGT
-  weight_PGT = surrogates.gate(method.surrogate, log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT)
-  ratio_PGT = surrogates.ratio(log_ratio_PGT)
-  acts_PGT = mask_PGT & (advantages_PGT != 0)
-  clipped_PGT = jnp.abs(weight_PGT - ratio_PGT) > 1e-4 * ratio_PGT
-  drift_PGT = jnp.clip(logp_PGT - old_logp_PGT, -surrogates.LIMIT, surrogates.LIMIT)
-  direct_PGT = masked.clean(jnp.exp(drift_PGT), mask_PGT)
-  ess_PG = masked.divide(jnp.square(jnp.sum(direct_PGT, axis=2)),
-                         jnp.sum(jnp.square(direct_PGT), axis=2) * jnp.sum(mask_PGT, axis=2))
-  return {
-      'ratio/clip_fraction': types.Mean.of(clipped_PGT, acts_PGT),
-      'ratio/mask_fraction': types.Mean.of(weight_PGT == 0, acts_PGT),
-      'ratio/mean': types.Mean.of(ratio_PGT, mask_PGT),
-      'ratio/max': types.Peak.of(masked.clean(ratio_PGT, mask_PGT)),
-      'ratio/inverse_max': types.Peak.of(masked.clean(1.0 / ratio_PGT, mask_PGT)),
-      'ratio/log_abs_max': types.Peak.of(masked.clean(jnp.abs(drift_PGT), mask_PGT)),
-      'ratio/ess': types.Mean.of(ess_PG, jnp.any(mask_PGT, axis=2)),
-      'kl/old': types.Mean.of(jnp.expm1(drift_PGT) - drift_PGT, mask_PGT),
-  }

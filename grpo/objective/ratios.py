@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from grpo import masked
 from grpo.objective import chunks
 
-__all__ = ['token', 'sequence', 'gspo_token', 'turn', 'none']
+__all__ = ['token', 'sequence', 'product', 'gspo_token', 'turn', 'none']
 
 
 def token(logp_PGT: jax.Array, old_logp_PGT: jax.Array, mask_PGT: jax.Array,
@@ -32,6 +32,18 @@ def sequence(logp_PGT: jax.Array, old_logp_PGT: jax.Array, mask_PGT: jax.Array,
   log_ratio_PGT = token(logp_PGT, old_logp_PGT, mask_PGT, turn_PGT)
   mean_PG1 = masked.mean(log_ratio_PGT, mask_PGT, axis=2, keepdims=True)
   return jnp.where(mask_PGT, mean_PG1, 0.0)
+
+
+def product(logp_PGT: jax.Array, old_logp_PGT: jax.Array, mask_PGT: jax.Array,
+            turn_PGT: jax.Array) -> jax.Array:
+  """Sum over the trajectory's trained tokens, on each of them: the ratio of whole rows.
+
+  The exact importance ratio of a trajectory, of huge variance; for `quadratic.py` and
+  `trust.vespo`. Each token has the full gradient.
+  """
+  log_ratio_PGT = token(logp_PGT, old_logp_PGT, mask_PGT, turn_PGT)
+  sum_PG1 = masked.total(log_ratio_PGT, mask_PGT, axis=2, keepdims=True)
+  return jnp.where(mask_PGT, sum_PG1, 0.0)
 
 
 def gspo_token(logp_PGT: jax.Array, old_logp_PGT: jax.Array, mask_PGT: jax.Array,

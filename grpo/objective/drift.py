@@ -1,0 +1,41 @@
+"""Metrics of how far the policy has moved, and of what the surrogate does about it."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from grpo import masked
+from grpo import types
+from grpo.objective import surrogates
+
+__all__ = ['ratio']
+
+
+def ratio(surrogate: Callable, logp_PGT: jax.Array, old_logp_PGT: jax.Array,
+          log_ratio_PGT: jax.Array, credit_) -> dict:
+  """How far the policy is from the old one, and what the surrogate does about it.
+
+  clip_fraction is the share of tokens with an advantage whose weight is not the ratio, and
+  mask_fraction of those that lost their gradient. `ratio/ess` is the effective sample size of the
+  token ratios of a row over its tokens, (sum r)^2 / (L sum r^2), averaged over rows.
+  """
+  mask_PGT, advantages_PGT = credit_.mask_PGT, credit_.advantages_PGT
+  weight_PGT = surrogates.gate(surrogate, log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT)
+  ratio_PGT = surrogates.ratio(log_ratio_PGT)
+  acts_PGT = mask_PGT & (advantages_PGT != 0)
+  clipped_PGT = jnp.abs(weight_PGT - ratio_PGT) > 1e-4 * ratio_PGT
+  drift_PGT = jnp.clip(logp_PGT - old_logp_PGT, -surrogates.LIMIT, surrogates.LIMIT)
+  direct_PGT = masked.clean(jnp.exp(drift_PGT), mask_PGT)
+  ess_PG = masked.divide(jnp.square(jnp.sum(direct_PGT, axis=2)),
+                         jnp.sum(jnp.square(direct_PGT), axis=2) * jnp.sum(mask_PGT, axis=2))
+  return {
+      'ratio/clip_fraction': types.Mean.of(clipped_PGT, acts_PGT),
+      'ratio/mask_fraction': types.Mean.of(weight_PGT == 0, acts_PGT),
+      'ratio/mean': types.Mean.of(ratio_PGT, mask_PGT),
+      'ratio/max': types.Peak.of(masked.clean(ratio_PGT, mask_PGT)),
+      'ratio/inverse_max': types.Peak.of(masked.clean(1.0 / ratio_PGT, mask_PGT)),
+      'ratio/log_abs_max': types.Peak.of(masked.clean(jnp.abs(drift_PGT), mask_PGT)),
+      'ratio/ess': types.Mean.of(ess_PG, jnp.any(mask_PGT, axis=2)),
+      'kl/old': types.Mean.of(jnp.expm1(drift_PGT) - drift_PGT, mask_PGT),
+  }

@@ -1,0 +1,72 @@
+"""Weights of tokens and prompts by what was sampled: the slot `weigh`, labelled and combined.
+
+A function maps (facts, tokens_PGT, mask_PGT) to weight_PGT or something that broadcasts to it. It
+multiplies everything a token has in the loss, KL and entropy terms too, after the divisor has been
+counted. `tokens` holds ids, -1 where a position is empty.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from grpo import masked
+from grpo.objective import filters
+
+__all__ = ['prefix_share', 'uncertainty']
+
+
+def prefix_share(facts: filters.Facts, tokens_PGT: jax.Array, mask_PGT: jax.Array) -> jax.Array:
+  """1 / (samples of the group with the same stream up to this token, this one included).
+
+  lambda-GRPO, arXiv:2509.21154: a step shared by many samples would count once for each
+  of them. A later accidental match does not count. Not the learnable lambda-GRPO of
+  arXiv:2510.06870, which weighs lengths. Memory is G [P,G,T] arrays.
+  """
+  del facts
+  same_PGGT = tokens_PGT[:, :, None] == tokens_PGT[:, None]
+  same_PGGT = jax.lax.cummin(same_PGGT.astype(jnp.int32), axis=3)
+  count_PGT = jnp.sum(same_PGGT, axis=2)
+  return jnp.where(mask_PGT, 1.0 / count_PGT, 0.0)
+
+
+def uncertainty(facts: filters.Facts, tokens_PGT: jax.Array, mask_PGT: jax.Array, *,
+                by: str = 'success', floor: float = 0.05) -> jax.Array:
+  """sqrt(p (1 - p)) + floor over its mean: prompts that are sometimes solved count more.
+
+  The sampling weight of single-stream SPO, arXiv:2509.13232, used as a weight of the
+  loss: in expectation that is what drawing prompts in proportion does; it saves no rollouts.
+
+  Args:
+    facts: of the batch.
+    tokens_PGT: not read.
+    mask_PGT: trained tokens; prompts without any do not count in the mean.
+    by: 'success', the share of the group that is solved, or 'baseline', the estimate of a memory
+      slot before this batch.
+    floor: added to each weight.
+  """
+  del tokens_PGT
+  on_PG = jnp.any(mask_PGT, axis=2)
+  if by == 'success':
+    p_PG = masked.mean(facts.success_PG, on_PG, axis=1, keepdims=True)
+  elif by == 'baseline':
+    if facts.baseline_PG is None:
+      raise ValueError("weigh.uncertainty: by='baseline' needs a memory slot that keeps one")
+    p_PG = facts.baseline_PG
+  else:
+    raise ValueError(f'weigh.uncertainty: by={by!r}; allowed: success, baseline')
+  p_PG = jnp.broadcast_to(jnp.clip(p_PG, 0.0, 1.0), on_PG.shape)
+  weight_PG = jnp.sqrt(p_PG * (1.0 - p_PG)) + floor
+  mean_11 = masked.mean(weight_PG, on_PG, axis=(0, 1), keepdims=True)
+  return (weight_PG * masked.divide(jnp.ones_like(mean_11), mean_11))[..., None]
+
+
+def combine(slots: tuple[Callable, ...], facts: filters.Facts, tokens_PGT: jax.Array,
+            mask_PGT: jax.Array) -> jax.Array | None:
+  """Product of all weights; None without any."""
+  if not slots:
+    return None
+  weight_PGT = mask_PGT.astype(facts.reward_PG.dtype)
+  for slot in slots:
+    weight_PGT = weight_PGT * slot(facts, tokens_PGT, mask_PGT)
+  return weight_PGT
