@@ -12,11 +12,12 @@ MAX_LINES = 300
 MAX_COLUMNS = 100
 
 # What the files of a room of grpo/ may import from grpo/, their own room included.
-VOCABULARY = {'types', 'masked', 'keys'}
+VOCABULARY = {'types', 'masked', 'keys', 'writes'}
 ARROWS = {
     'types': set(),
     'masked': set(),
     'keys': set(),
+    'writes': set(),
     'objective': VOCABULARY | {'objective'},
     'tasks': VOCABULARY | {'tasks'},
     'models': VOCABULARY | {'models'},

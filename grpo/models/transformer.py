@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from grpo import keys
 from grpo import masked
 from grpo import types
+from grpo import writes
 from grpo.models import attention
 from grpo.models import base
 from grpo.models import blocks
@@ -173,7 +174,7 @@ def _trunk(shape: Shape):
     before_P1 = masked.count(prefix.valid, axis=1, keepdims=True, dtype=jnp.int32)
     limit = prefix.valid.shape[1] + cache.closed_valid.shape[-1] + cache.valid.shape[-1]
     cos_sin = angles(valid_PNW, before_P1 + cache.count, limit)
-    valid_PNJ = jax.lax.dynamic_update_slice_in_dim(cache.valid, valid_PNW, local, axis=2)
+    valid_PNJ = writes.put(cache.valid, valid_PNW, 0, 0, local)
     width, room = tokens_PNW.shape[2], valid_PNJ.shape[2]
     order_WJ = jnp.arange(room)[None, :] <= (local + jnp.arange(width))[:, None]
     visible_PNWJ = valid_PNJ[:, :, None, :] & order_WJ[None, None]
@@ -191,15 +192,14 @@ def _trunk(shape: Shape):
 
     read = (prefix.keys, prefix.values, cache.closed_keys, cache.closed_values)
     x = embed(params, tokens_PNW)
-    put = jax.lax.dynamic_update_slice
     if shape.scan:
       # The cache is carried and written in place; as a scanned input it would be copied each token.
       def body(carry, xs):
         x, all_keys, all_values, i = carry
 
         def write(new_keys, new_values):
-          keys_ = put(all_keys, new_keys[None], (i, 0, 0, 0, 0, local))
-          values_ = put(all_values, new_values[None], (i, 0, 0, 0, local, 0))
+          keys_ = writes.put(all_keys, new_keys[None], i, 0, 0, 0, 0, local)
+          values_ = writes.put(all_values, new_values[None], i, 0, 0, 0, local, 0)
           return keys_[i], values_[i], (keys_, values_)
 
         x, kept = run(bound(xs[0]), x, xs[1:], write)
@@ -210,8 +210,8 @@ def _trunk(shape: Shape):
     else:
       def step(block, x, extra):
         def write(keys_, values_):
-          keys_ = put(extra[4], keys_, (0, 0, 0, 0, local))
-          values_ = put(extra[5], values_, (0, 0, 0, local, 0))
+          keys_ = writes.put(extra[4], keys_, 0, 0, 0, 0, local)
+          values_ = writes.put(extra[5], values_, 0, 0, 0, local, 0)
           return keys_, values_, (keys_, values_)
         return run(block, x, extra[:4], write)
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 
 from grpo import keys
 from grpo import types
+from grpo import writes
 from grpo.rollout import choose as choices
 from grpo.rollout import compaction
 
@@ -159,20 +160,19 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
 
   def act(cache, hidden_PGD, alive_PG, uniforms_APG, base, leader_G):
     """One action of every row. The token sampled last is not read yet; it is returned as such."""
-    put = lambda buffer, x, i: jax.lax.dynamic_update_index_in_dim(buffer, x, i, 0)
     token, logp = emit(hidden_PGD, uniforms_APG[0], alive_PG, leader_G)
-    empty = lambda x: put(jnp.zeros((A, *x.shape), x.dtype), x, 0)
+    empty = lambda x: writes.put_at(jnp.zeros((A, *x.shape), x.dtype), x, 0)
     going = alive_PG & ~stopped(token)
     loop = (jnp.int32(1), any_of(going), cache, token, alive_PG, going,
             (empty(token), empty(logp), empty(alive_PG)))
 
     def body(loop):
-      a, _, cache, token, on, going, (tokens, logps, valid) = loop
+      a, _, cache, token, on, going, record = loop
       hidden, cache = policy.extend(params, prefix, cache, token[..., None], on[..., None],
                                     base + a - 1)
       uniforms = jax.lax.dynamic_index_in_dim(uniforms_APG, a, 0, keepdims=False)
       token, logp = emit(hidden[:, :, 0], uniforms, going, leader_G)
-      record = (put(tokens, token, a), put(logps, logp, a), put(valid, going, a))
+      record = tuple(writes.put_at(x, new, a) for x, new in zip(record, (token, logp, going)))
       on, going = going, going & ~stopped(token)
       return a + 1, any_of(going), cache, token, on, going, record
 
@@ -214,7 +214,7 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
         rewards=fill(jnp.where(last, out.reward[None], 0.0), 0.0),
         turn=fill(jnp.where(valid, index, -1), -1),
         state_id=fill(jnp.where(valid, state_id_PG[None], jnp.uint32(0)), 0))
-    put = lambda buffer, x: jax.lax.dynamic_update_index_in_dim(buffer, x, slot, 0)
+    put = lambda buffer, x: writes.put_at(buffer, x, slot)
     records = jax.tree.map(put, records, record)
     episode = _Episode(
         state=_where(alive, out.state, episode.state), alive=left,
