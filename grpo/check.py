@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 
+from grpo import ranges
+
 __all__ = ['check', 'rules']
 
 # Baselines that compare a sample with the others of its group.
@@ -44,6 +46,8 @@ def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
     seeds: length of that axis.
   """
   for path, values in (settings or {}).items():
+    if any(isinstance(value, float) and value != value for value in values):
+      raise ValueError(f'settings {path}: must be numbers, got nan')
     if len(values) != seeds:
       raise ValueError(f'settings {path}: {len(values)} values for {seeds} seeds')
   for broken, message in rules(c):
@@ -53,6 +57,7 @@ def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
 
 def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   """Pairs of (broken, what to tell the user)."""
+  yield from ranges.rules(c)
   m, s, u, k = c['method'], c['sample'], c['train'], c['checkpoint']
   for path, value, low in (
       ('steps', c['steps'], 1), ('log_every', c['log_every'], 1),

@@ -1,6 +1,7 @@
 """Every combination that cannot work is refused with one line that says what and where."""
 
 import importlib
+import math
 
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -44,6 +45,19 @@ class CheckTest(parameterized.TestCase):
       ('grpo', dict(task__delay=8), 'task.delay=8'),
       ('grpo', dict(mesh__data=64, sample__prompts=128), 'devices'),
       ('grpo', dict(evaluate__heldout=2), 'evaluate.heldout'),
+      ('grpo', dict(train__learning_rate=math.nan), 'train.learning_rate: .* nan'),
+      ('grpo', dict(train__learning_rate=math.inf), 'train.learning_rate: .* finite'),
+      ('grpo', dict(train__eps=0.0), 'train.eps: must be above 0'),
+      ('grpo', dict(train__weight_decay=-1.0), 'train.weight_decay'),
+      ('grpo', dict(method__surrogate__low=math.nan), 'method.surrogate.low: .* nan'),
+      ('grpo', dict(method__entropy_coef=math.inf), 'method.entropy_coef: must be finite'),
+      ('grpo', dict(model__hidden=0), 'model.hidden: .* at least 1'),
+      ('grpo', dict(model__kv_heads=-1), 'model.kv_heads'),
+      ('grpo', dict(model__theta=0.0), 'model.theta'),
+      ('grpo', dict(clone__every=7), 'clone.every=7'),
+      ('sao', dict(method__critic__warmup=-3), 'method.critic.warmup'),
+      ('horizon_chunked', dict(method__chunk={'name': 'fixed', 'length': 0}),
+       'method.chunk.length'),
   )
   def test_refused(self, name, overrides, message):
     with self.assertRaisesRegex(ValueError, message):

@@ -24,10 +24,11 @@ ARROWS = {
     'rollout': VOCABULARY | {'objective', 'tasks', 'models', 'rollout'},
     'slots': VOCABULARY | {'objective'},
     'build': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'slots'},
-    'check': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build'},
-    'learn': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'check', 'learn'},
-    'study': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'check', 'learn',
-                           'study'},
+    'ranges': set(),
+    'check': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'ranges'},
+    'learn': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'check', 'ranges', 'learn'},
+    'study': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'check', 'ranges',
+                           'learn', 'study'},
 }
 # The only places of grpo/ that compile, donate or place arrays. A trailing slash means the folder.
 COMPILERS = ('grpo/learn/actors.py', 'grpo/learn/loop.py', 'grpo/study/')

@@ -146,6 +146,41 @@ class LoopTest(parameterized.TestCase):
                   for old in ('sampler', 'recomputed'))
     np.testing.assert_allclose(one['success'], other['success'], atol=1e-5)
 
+  def test_a_folder_that_lost_a_file_is_refused(self):
+    config = small()
+    with tempfile.TemporaryDirectory() as folder:
+      root = pathlib.Path(folder)
+      loop.run(config, seeds=[3], workdir=root)
+      log, identity = (root / 'metrics.jsonl'), (root / 'config.json')
+      lines, said = log.read_text(), identity.read_text()
+      log.write_text(''.join(lines.splitlines(keepends=True)[1:]))
+      with self.assertRaisesRegex(ValueError, 'lacks 1 lines .* step 1 and seed 3'):
+        loop.run(config, seeds=[3], workdir=root)
+      log.unlink()
+      with self.assertRaisesRegex(ValueError, 'lacks 4 lines'):
+        loop.run(config, seeds=[3], workdir=root)
+      log.write_text(lines)
+      identity.unlink()
+      with self.assertRaisesRegex(ValueError, 'no config.json'):
+        loop.run(config, seeds=[4], workdir=root)
+      identity.write_text('{')
+      with self.assertRaisesRegex(ValueError, 'config.json cannot be read'):
+        loop.run(config, seeds=[3], workdir=root)
+      identity.write_text(said)
+      loop.run(config, seeds=[3], workdir=root)
+      self.assertEqual(log.read_text(), lines)
+
+  def test_a_sink_that_cannot_open_says_so(self):
+    def broken(step):
+      raise ValueError('needs a package')
+    with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(ValueError, 'a package'):
+      loop.run(small(), seeds=[0], workdir=folder, sinks=[broken])
+
+  @parameterized.parameters(-1, 2 ** 31)
+  def test_seeds_that_do_not_fit(self, seed):
+    with self.assertRaisesRegex(ValueError, f'seed {seed}: must be from 0 to'):
+      loop.run(small(), seeds=[seed])
+
   def test_another_config_in_the_folder_is_refused(self):
     with tempfile.TemporaryDirectory() as folder:
       loop.run(small(), seeds=[0], workdir=folder)

@@ -17,6 +17,7 @@ import numpy as np
 from grpo import build
 from grpo import check
 from grpo import keys
+from grpo import ranges
 from grpo.learn import actors
 from grpo.learn import compiling
 from grpo.learn import distributed
@@ -126,8 +127,11 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
   settings = settings or {}
   names, values = actors.traced(settings)
   check.check(c, settings, len(seeds))
+  for seed in seeds:
+    if not 0 <= seed <= ranges.SEED:
+      raise ValueError(f'seed {seed}: must be from 0 to {ranges.SEED}')
+  programs = _programs(json.dumps(c, sort_keys=True), names)  # may refuse: before any file is made
   recorder = record.Recorder(c, seeds, settings, workdir, sinks)
-  programs = _programs(json.dumps(c, sort_keys=True), names)
   subset, used = actors.shared(c, names)
   evaluate = actors.programs(json.dumps(subset, sort_keys=True), used)[0]
   used_values = tuple(v for n, v in zip(names, values) if n in used)

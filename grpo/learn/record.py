@@ -1,5 +1,6 @@
 """What a run leaves on disk: config.json, metrics.jsonl and checkpoints, in one folder."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -15,7 +16,18 @@ from grpo.learn import metrics
 from grpo.learn import sinks
 from grpo.learn import state as states
 
-__all__ = ['Recorder', 'write_json']
+__all__ = ['Recorder', 'read_json', 'write_json']
+
+
+def read_json(path: pathlib.Path) -> dict:
+  """The object in a JSON file. Raises ValueError, naming the file, for anything else."""
+  try:
+    tree = json.loads(path.read_text(encoding='utf-8'))
+  except (OSError, ValueError) as error:
+    raise ValueError(f'{path} cannot be read: {error}') from error
+  if not isinstance(tree, dict):
+    raise ValueError(f'{path} holds no JSON object')
+  return tree
 
 
 def write_json(path: pathlib.Path, tree) -> None:
@@ -56,12 +68,16 @@ class Recorder:
     identity = dict(config=config, seeds=self._seeds,
                     settings={k: np.asarray(v).tolist() for k, v in settings.items()})
     path = self._root / 'config.json'
+    self._identity = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
     if path.exists():
-      found = json.loads(path.read_text(encoding='utf-8'))
+      found = read_json(path)
       if found != json.loads(json.dumps(identity)):
         field = _difference(found, json.loads(json.dumps(identity)))
         raise ValueError(f'workdir {self._root} holds a run with another {field}: choose another '
                          'folder, or remove this one')
+    elif any((self._root / 'checkpoints').glob('*')):
+      raise ValueError(f'workdir {self._root} holds checkpoints, and no config.json that says '
+                       'whose: put it back, or choose another folder')
     elif self._main:
       write_json(path, identity)
     self._store = checkpoint.Checkpointer(
@@ -75,14 +91,32 @@ class Recorder:
     shapes = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), state)
     found = self._store.restore_latest(shapes)
-    step, state, history = (None, state, []) if found is None else (
-        found[0], found[1], found[2]['history'])
+    step, history = None, []
+    if found is not None:
+      step, state, meta = found
+      if meta.get('identity') != self._identity or not meta.get('history'):
+        raise ValueError(f'workdir {self._root}: the checkpoint of step {step} is of another '
+                         'config or other seeds: choose another folder')
+      history = meta['history']
     opened = []
     if self._main:
+      self._check_log(step, history)
       opened = [sinks.JsonlSink(self._root / 'metrics.jsonl', resume=step)]
       opened += [make(step) for make in self._more]
     self._writer = metrics.Writer(opened)
     return state, history
+
+  def _check_log(self, step, history):
+    """Refuses to go on with a log that lacks lines which were written before the checkpoint."""
+    path = self._root / 'metrics.jsonl'
+    kept = sinks.read(path) if step is not None and path.exists() else []
+    there = {(record['step'], record['seed']) for record in kept if 'seed' in record}
+    lost = [(point['step'], seed) for point in history if point['step'] > 0 for seed in self._seeds
+            if (point['step'], seed) not in there]
+    if lost:
+      raise ValueError(f'{path} lacks {len(lost)} lines of a run that is at step {step}, the first '
+                       f'of step {lost[0][0]} and seed {lost[0][1]}: put the file back, or choose '
+                       'another folder')
 
   def due(self, step: int) -> bool:
     """Whether a checkpoint is to be saved now."""
@@ -92,7 +126,7 @@ class Recorder:
     """Saves in the background what is needed to continue from here."""
     if self._store is not None:
       self._writer.flush()
-      self._store.save(step, state, meta=dict(history=history))
+      self._store.save(step, state, meta=dict(history=history, identity=self._identity))
 
   def write(self, step: int, numbers, on_progress=None) -> dict:
     """Fetches and writes one log point; the one place where the host waits for the device.
@@ -127,6 +161,7 @@ class Recorder:
     """Waits for the last save and closes the files."""
     if self._store is not None:
       self._store.close()
+    if self._writer is not None:
       self._writer.close()
 
   def _machine(self, note):

@@ -1,0 +1,58 @@
+"""Which numbers a field of a config may hold, whatever the method: rules for grpo/check.py."""
+
+from collections.abc import Iterator, Mapping
+import math
+from typing import Any
+
+__all__ = ['rules', 'SEED']
+
+SEED = 2 ** 31 - 1  # largest seed: it is a 32-bit integer on the device
+_SIZES = ('layers', 'hidden', 'heads', 'kv_heads', 'head_dim', 'mlp')
+# Dotted path, least value, and whether that value itself is allowed.
+_LEAST = (('train.eps', 0, False), ('train.weight_decay', 0, True), ('train.warmup', 0, True),
+          ('train.learning_rate', 0, True), ('clone.steps', 0, True), ('clone.every', 1, True),
+          ('clone.prompts', 1, True), ('window.carry', 0, True),
+          ('method.entropy_coef', None, True),
+          ('method.kl_coef', None, True), ('method.critic.learning_rate', 0, True),
+          ('method.critic.warmup', 0, True), ('method.critic.clip', 0, True),
+          ('method.chunk.length', 1, True), ('method.branch.every', 1, True))
+
+
+def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
+  """Pairs of (broken, what to tell the user). Values that are traced are left alone."""
+  for path, value in _leaves(c):
+    yield isinstance(value, float) and math.isnan(value), f'{path}: must be a number, got nan'
+  for path, least, itself in _LEAST:
+    value = _at(c, path)
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+      continue
+    yield math.isinf(value), f'{path}: must be finite, got {value}'
+    if least is not None:
+      low = value < least if itself else value <= least
+      yield low, f'{path}: must be {"at least" if itself else "above"} {least}, got {value}'
+  model = c['model']
+  for name in _SIZES if model['name'] == 'transformer' else ():
+    value = model.get(name, 1)
+    yield not isinstance(value, int) or value < 1, (
+        f'model.{name}: must be an integer of at least 1, got {value}')
+  theta = model.get('theta', 1.0)
+  yield not 0 < theta < math.inf, f'model.theta: must be above 0 and finite, got {theta}'
+  steps, every = c['clone']['steps'], c['clone']['every']
+  yield steps > 0 and steps % every != 0, (
+      f'clone.every={every} must divide clone.steps={steps}')
+  yield math.isinf(c['sample']['temperature']), 'sample.temperature: must be finite, got inf'
+
+
+def _leaves(tree, prefix=''):
+  for key, value in tree.items():
+    if isinstance(value, Mapping):
+      yield from _leaves(value, f'{prefix}{key}.')
+    else:
+      yield prefix + key, value
+
+
+def _at(tree, path):
+  """Value at a dotted path, or None."""
+  for key in path.split('.'):
+    tree = tree.get(key) if isinstance(tree, Mapping) else None
+  return tree
