@@ -10,23 +10,35 @@ Actions, one word: `run`; `inspect-i` (tells the true wear, and sets the gauge o
 shift); `stop-i` (down for this turn, does not age); `adjust` (changes the product); `order` (one
 part, one order at a time; usable from the next turn on). Any other word is `run`.
 
-Untouched, the r-th of K wearing machines is wrecked at (0.5 + 0.3 (r + u) / max(K, 2)) T, u uniform, and a
-service before T / 4 does not last. The shift pays on its last turn, T: success is output of at
-least T - K, the services that are needed and no turn more (plus `delay` turns for each change of
-product). reward = partial * min(1, output / (T - K)) + (1 - partial) * success.
+Untouched, the r-th of K wearing machines is wrecked at (0.5 + 0.3 (r + u) / max(K, 2)) T, u
+uniform, and a service before T / 4 does not last. The shift pays on its last turn, T: success is
+output of at least T - K, the services that are needed and no turn more (plus `delay` turns for each
+change of product). reward = partial * min(1, output / (T - K)) + (1 - partial) * success.
 
     prompt       rule rule set-a want-b spare-2 stock-1 g0 g2 g0 g1
     observation  report, news of the product, stock, and a gauge for each machine
 
 Knobs (stressor): `horizon` T (long), `decisive` K, `visibility` v (share of wrecks that the gauge
-shows, `gX`; else it stays at its last level), `delay` (turns until service, product and parts take
+shows as `gX`; else it shows 9, or a lie), `delay` (turns until service, product and parts take
 effect), `drift` d (probability a turn that some gauge moves by one), `undo` b (probability that a
 service repairs a wreck), `switch` g (probability a turn that the product changes; told once),
 `unreliable` e (share of gauges that lie: 9 - level), `rules` (how many of these void the shift when
 broken: inspect before service; no order while a part is in stock or on its way), `partial`,
 `heldout`. Broken rules are recorded in the state whether they count or not.
 
-Ceiling TODO.
+    easy case, 20,000 shifts       success   reward at partial = 1
+      expert                         1.000     1.000
+      words (uniform)                0.000     0.339
+      actions (uniform)              0.000     0.255
+      nothing (`run` all the time)   0.000     0.369
+      repeat (the best word)         0.000     0.373
+      blind                          0.170     0.682
+
+Ceiling: the expert, who sees ages and keeps both rules. Floor: actions. Exploits: `blind` adjusts
+if the prompt says so, and services two machines on fixed turns: one pair in six is the right one.
+To stop at once earns nothing. A policy of observations alone solves every easy shift, too
+(tests/players.py). `horizon` should be at least 3 (K + 1): a shorter shift makes its quota
+unguarded.
 """
 
 import dataclasses
@@ -101,8 +113,8 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
     raise ValueError(f'line: max_turns must be at least 1, got {max_turns}')
   each = jnp.arange(M)
   names = [str(i + 1) for i in range(M)]
-  vocab = ['_', 'run', 'order', 'adjust'] + [f'{verb}-{i}' for verb in ('inspect', 'service', 'stop')
-                                             for i in names]
+  vocab = ['_', 'run', 'order', 'adjust',
+           *(f'{verb}-{i}' for verb in ('inspect', 'service', 'stop') for i in names)]
   inspect0, service0, stop0 = FIRST, FIRST + M, FIRST + 2 * M
   place = {}
   for name, words in dict(
@@ -115,9 +127,8 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
 
   def reset(key, knobs):
     number, u, noise = scenes.begin(key, knobs['heldout'], 4 * M + 2)
-    horizon, lag = scenes.whole(knobs, 'horizon', 1, max_turns), scenes.whole(knobs, 'delay', 0,
-                                                                             max_turns)
-    decisive, rules = scenes.whole(knobs, 'decisive', 0, M), scenes.whole(knobs, 'rules', 0, 2)
+    horizon, lag, decisive, rules = (scenes.whole(knobs, *bound) for bound in (
+        ('horizon', 1, max_turns), ('delay', 0, max_turns), ('decisive', 0, M), ('rules', 0, 2)))
     age, rank = 0.5 * u[:M], scenes.ranks(u[M:2 * M])
     end = 0.5 + 0.3 * (rank + u[2 * M:3 * M]) / jnp.maximum(decisive, 2)
     rate = jnp.where(rank < decisive, (1 - age) / (end * horizon), 0.0)
@@ -125,8 +136,8 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
     setup, want = scenes.pick(u[-1], 2), scenes.pick(u[-2], 2)
     liar = u[3 * M:4 * M] < jnp.asarray(knobs['unreliable'], jnp.float32)
     state = State(
-        turn=zero, age=age, rate=rate, wrecked=no, shown=no, liar=liar, bias=jnp.zeros(M, jnp.int32),
-        due=jnp.zeros(M, jnp.int32), inspected=no, stock=zero + 1, coming=zero, turning=zero,
+        turn=zero, age=age, rate=rate, wrecked=no, shown=no, liar=liar, bias=no.astype(jnp.int32),
+        due=no.astype(jnp.int32), inspected=no, stock=zero + 1, coming=zero, turning=zero,
         setup=setup, want=want, output=zero, spare=decisive + lag * (setup != want),
         broken=jnp.zeros(2, bool), horizon=horizon, lag=lag, number=number, noise=noise)
     rule = place['rule'] + jnp.where(jnp.arange(2) < rules, 1 + jnp.arange(2), 0)
@@ -209,7 +220,7 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
   return base.Task(
       vocab=tuple(vocab), prompt_len=6 + M, action_len=1, observation_len=3 + M,
       max_turns=max_turns, stop_ids=(),
-      knobs=dict(horizon=max_turns, decisive=min(2, M), visibility=0.0, delay=0, drift=0.0, undo=0.0,
+      knobs=dict(horizon=max_turns, decisive=2, visibility=0.0, delay=0, drift=0.0, undo=0.0,
                  switch=0.0, unreliable=0.0, rules=0, partial=0.0, heldout=0),
       reset=reset, reseed=lambda state, key: dataclasses.replace(state, noise=scenes.fresh(key)),
       step=step, state_id=state_id, expert=expert)
