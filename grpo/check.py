@@ -199,7 +199,7 @@ def _scene(t):
     yield _number(t[knob]) and not 0 <= t[knob] <= 1, (
         f'task.{knob}: must be in [0, 1], got {t[knob]}')
   for knob, low, high in (('rules', 0, 2), ('sources', 1, 3), ('roles', 1, t.get('people')),
-                          ('decisive', 0, t.get('machines')), ('horizon', 1, t['max_turns'])):
+                          ('decisive', 0, t.get('machines'))):
     if knob in t and _number(t[knob]):
       yield not low <= t[knob] <= high, (
           f'task.{knob}: must be in {low}..{high} for task {t["name"]}, got {t[knob]}')

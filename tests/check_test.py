@@ -58,7 +58,7 @@ class CheckTest(parameterized.TestCase):
       ('line', dict(task__horizon=8), 'task.horizon=8: task.decisive=2 needs at least 9'),
       ('line', dict(task__horizon=13), 'task.horizon=13 does not fit'),
       ('meeting', dict(task__roles=4), 'task.roles: must be in 1..3'),
-      ('meeting', dict(task__horizon=0), 'task.horizon: must be in 1..8'),
+      ('meeting', dict(task__horizon=0), 'task.horizon=0'),
       ('triage', dict(task__sources=0), 'task.sources: must be in 1..3'),
       ('triage', dict(task__delay=8), 'task.delay=8'),
       ('triage', dict(task__partial=2), 'task.partial'),

@@ -55,6 +55,7 @@ __all__ = ['make', 'State', 'gauge']
 LEVELS = 10       # words of a gauge
 SPAN = 0.75       # life of a serviced machine, as a share of the shift
 PARTS = 3         # parts that the store holds
+TELLING = 3       # a level that only machines that wear reach
 RUN, ORDER, ADJUST, FIRST = 1, 2, 3, 4
 RULES = ('inspect-first', 'no-hoard')
 
@@ -202,16 +203,18 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
                             if f.name not in ('number', 'noise')])
 
   def expert(state, key):
-    """Keeps both rules. Serves the machine that fails first, once a service lasts to the end."""
+    """Keeps both rules. Of the machines whose wear is to be seen, serves the one that fails first."""
     del key
     left = jnp.where(state.rate > 0, (1 - state.age) / jnp.maximum(state.rate, 1e-9), jnp.inf)
-    needy = (left < state.horizon - state.turn) & (state.due == 0)
+    fails = (left < state.horizon - state.turn) & (state.due == 0)
+    # Waits until the true level tells, or time is short, so that it can be imitated.
+    needy = fails & ((_level(state.age) >= TELLING) | (left <= state.lag + 2))
     early, lasts = state.turn + state.lag, (1 - SPAN) * state.horizon
     first = lambda among: jnp.argmin(jnp.where(among, left, jnp.inf))
     ready, unseen = needy & state.inspected & (early >= lasts), needy & ~state.inspected
     # A part has to be there when the window opens, so orders go before inspections.
     act = jnp.where(jnp.any(unseen), inspect0 + first(unseen), RUN)
-    act = jnp.where(jnp.any(needy) & (state.stock + state.coming == 0), ORDER, act)
+    act = jnp.where(jnp.any(fails) & (state.stock + state.coming == 0), ORDER, act)
     act = jnp.where(jnp.any(ready) & (state.stock > 0), service0 + first(ready), act)
     adjust = ((state.setup != state.want) != (state.turning > 0))
     act = jnp.where(adjust & (state.turning == 0), ADJUST, act)

@@ -7,8 +7,8 @@ The patient has one of four conditions, known by three signs; two of them suffic
     croup      yes  no   yes       scarlet    yes  yes  no
 
 A sign is clear only once it has developed: one from the start, one from T / 4 on, one from T / 2
-on, in hidden order. The right advice is to treat the condition in the way the patient wishes, by
-`rest` or by `pills`; if the patient has got worse, it is `refer`, and nothing else.
+on; the prompt names the first. The right advice is to treat the condition in the way the patient
+wishes, by `rest` or by `pills`; if the patient has got worse, it is `refer`, and nothing else.
 
 Actions, one word: `ask-fever` (one of the sources answers, in turn); `lab-fever` (one sample a
 consultation; its result is always true); `check` (danger signs: `flag` or `clear`); `rest-flu`,
@@ -17,7 +17,7 @@ other word is `wait`. Success is the right advice. reward = partial * share + (1
 success, once, with the advice; share is 1 for the right advice and 0.5 for the right condition in
 the other way. A consultation of T turns without advice is cut (`truncated`) and pays nothing.
 
-    prompt       rule rule wish-rest
+    prompt       rule rule wish-rest first-fever
     observation  patient fever-yes no-result steady no-news
                  who answers what, result of the lab, how the patient looks, news of the wish
 
@@ -112,7 +112,8 @@ def make(*, max_turns: int = 8) -> base.Task:
       who=['-', *SOURCES, 'doctor'],
       finding=['nothing', 'unclear', *finding, 'clear', 'flag', 'no-effect'],
       lab=['no-result', 'lab-unclear', *(f'lab-{x}' for x in finding)], look=['steady', 'worse'],
-      wish=['no-news', 'wish-rest', 'wish-pills'], rule=['no-rule', *RULES]).items():
+      wish=['no-news', 'wish-rest', 'wish-pills'], first=[f'first-{s}' for s in SIGNS],
+      rule=['no-rule', *RULES]).items():
     place[name] = len(vocab)
     vocab += words
   each = jnp.arange(Q)
@@ -129,8 +130,8 @@ def make(*, max_turns: int = 8) -> base.Task:
         horizon=horizon, lag=scenes.whole(knobs, 'delay', 0, max_turns), number=number,
         noise=noise)
     rule = place['rule'] + jnp.where(jnp.arange(2) < rules, 1 + jnp.arange(2), 0)
-    prompt = jnp.concatenate([rule, (place['wish'] + 1 + state.wish)[None]]).astype(jnp.int32)
-    return state, prompt, jnp.ones(3, bool)
+    told = jnp.stack([place['wish'] + 1 + state.wish, place['first'] + jnp.argmin(state.onset)])
+    return state, jnp.concatenate([rule, told]).astype(jnp.int32), jnp.ones(4, bool)
 
   def developed(state):
     return state.onset * state.horizon <= 4 * (state.turn - state.lag)
@@ -201,7 +202,7 @@ def make(*, max_turns: int = 8) -> base.Task:
     return act[None].astype(jnp.int32), jnp.ones(1, bool)
 
   return base.Task(
-      vocab=tuple(vocab), prompt_len=3, action_len=1, observation_len=5, max_turns=max_turns,
+      vocab=tuple(vocab), prompt_len=4, action_len=1, observation_len=5, max_turns=max_turns,
       stop_ids=(),
       knobs=dict(horizon=max_turns, visibility=0.0, delay=0, drift=0.0, undo=0.0, switch=0.0,
                  sources=1, unreliable=0.0, rules=0, partial=0.0, heldout=0),
