@@ -18,7 +18,7 @@ def _ids(task, words):
 
 
 def line(task):
-  """Adjusts, orders one part, and services a machine once its gauge shows 3; trusts its gauges."""
+  """Adjusts, orders one part, and services a machine once its gauge shows 2; trusts its gauges."""
   machines = task.observation_len - 3
   service = _ids(task, [f'service-{i + 1}' for i in range(machines)])
   run, order, adjust, same = _ids(task, ['run', 'order', 'adjust', 'set-a'])
@@ -27,7 +27,7 @@ def line(task):
   def act(memory, prompt, seen, turn, horizon):
     done, ordered = memory
     seen = jnp.where(turn == 0, jnp.roll(prompt, machines + 3)[:machines + 3], seen)
-    worn = (seen[3:] - levels >= 3) & ~done & (4 * turn >= horizon)
+    worn = (seen[3:] - levels >= 2) & ~done & (4 * turn >= horizon)
     stock = seen[2] > empty
     go, lack = jnp.any(worn) & stock, ~stock & ~ordered
     action = jnp.where(go, service[jnp.argmax(seen[3:] * worn)], jnp.where(lack, order, run))

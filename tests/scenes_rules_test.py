@@ -86,7 +86,8 @@ class LineTest(parameterized.TestCase):
 
   @parameterized.parameters(
       ('inspect-1 service-1 order', (False, False)), ('service-1 order', (True, False)),
-      ('order service-1', (True, True)), ('run run', (False, False)))
+      ('order service-1', (True, False)), ('order order', (False, True)),
+      ('order order service-1', (True, True)), ('run run', (False, False)))
   def test_rules_are_recorded_and_count_when_in_force(self, words, broken):
     for rules in (0, 1, 2):
       near = WORN | dict(rate=[0.01, 0, 0, 0], turn=12 - len(words.split()), output=10)

@@ -32,7 +32,7 @@ rules are recorded in the state whether they count or not.
 
     easy case, 20,000 episodes     success   reward at partial = 1
       expert                         1.000     1.000
-      words (uniform)                0.089     0.134
+      words (uniform)                0.085     0.128
       actions (uniform)              0.114     0.169
       nothing (`wait`)               0.000     0.000
       repeat (the best word)         0.128     0.193
