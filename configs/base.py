@@ -7,7 +7,7 @@ A variant is a file beside this one that changes slots and nothing else. The arg
   python -m scripts.train --config=configs/sao.py:smoke,arithmetic --workdir=runs/sao
 
 Sizes: smoke (seconds), small (minutes on two cores), full (an accelerator).
-Tasks: arithmetic, programs, horizon (the default).
+Tasks: arithmetic, programs, horizon (the default), line, meeting, triage.
 
 A slot is the name of a function and that function's keyword arguments; `name` must be in the
 `__all__` of the module that the slot belongs to. Labelled slots (shape, filter, auxiliary) are
@@ -17,7 +17,7 @@ applied in the alphabetical order of their labels.
 import ml_collections
 
 SIZES = ('smoke', 'small', 'full')
-TASKS = ('arithmetic', 'programs', 'horizon')
+TASKS = ('arithmetic', 'programs', 'horizon', 'line', 'meeting', 'triage')
 
 
 def _task(name: str) -> ml_collections.ConfigDict:
@@ -34,6 +34,45 @@ def _task(name: str) -> ml_collections.ConfigDict:
     t.partial = 0.0                        # weight of the share of tests passed in the reward, 0..1
     t.examples = 4                         # input and output pairs in the prompt
     t.tests = 12                           # hidden tests
+  elif name == 'line':
+    t.machines = 4                         # M, machines in the row, 2 to 9
+    t.decisive = 2                         # K, machines that wear, at most machines
+    t.horizon = 12                         # T, turns of a shift; at least 3 (decisive + 1)
+    t.max_turns = t.get_ref('horizon')     # room, in turns; at least horizon
+    t.visibility = 0.0                     # share of wrecks that the gauge shows
+    t.delay = 0                            # turns until service, product and parts take effect
+    t.drift = 0.0                          # probability a turn that some gauge moves by one level
+    t.undo = 0.0                           # probability that a service repairs a wreck
+    t.switch = 0.0                         # probability a turn that the wanted product changes
+    t.unreliable = 0.0                     # share of gauges that lie
+    t.rules = 0                            # rules that void the shift when broken, 0 to 2
+    t.partial = 0.0                        # weight of the share of the quota in the reward, 0..1
+  elif name == 'meeting':
+    t.people = 3                           # N, who must meet, 2 to 4
+    t.hours = 12                           # H, hours of the day that can be booked
+    t.roles = 1                            # people whose answer is needed, 1 to people
+    t.horizon = 8                          # T, turns of the day
+    t.max_turns = t.get_ref('horizon')     # room, in turns; at least horizon
+    t.visibility = 0.0                     # share of objections to a proposal that are voiced
+    t.delay = 0                            # turns until an answer comes
+    t.drift = 0.0                          # probability a turn that somebody's clock changes
+    t.undo = 0.0                           # probability that a wrong invitation can be sent again
+    t.switch = 0.0                         # probability a turn that the goal changes
+    t.unreliable = 0.0                     # share of answers that are an hour late
+    t.rules = 0                            # rules that void the booking when broken, 0 to 2
+    t.partial = 0.0                        # weight of the share of people who can come, 0..1
+  elif name == 'triage':
+    t.horizon = 8                          # T, turns of the consultation
+    t.max_turns = t.get_ref('horizon')     # room, in turns; at least horizon
+    t.sources = 1                          # m, who answer in turn, 1 to 3
+    t.unreliable = 0.0                     # share of sources that answer at random
+    t.visibility = 0.0                     # share of turns for the worse that are seen
+    t.delay = 0                            # turns by which signs and the lab's result come later
+    t.drift = 0.0                          # probability a turn that the condition gets worse
+    t.undo = 0.0                           # probability that wrong advice has no effect
+    t.switch = 0.0                         # probability a turn that the wish changes
+    t.rules = 0                            # red-flag rules that void the advice, 0 to 2
+    t.partial = 0.0                        # weight of half right advice in the reward, 0..1
   else:
     t.horizon = 8                          # T, turns of an episode
     t.max_turns = t.get_ref('horizon')     # room, in turns; at least horizon

@@ -101,6 +101,7 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   yield from _method(m, s, u)
   yield from _labelled(m, s, u)
   yield from _task(c['task'])
+  yield from _scene(c['task'])
   yield m['returns']['name'] == 'potential_look_ahead' and c['task']['name'] not in POTENTIAL, (
       f'method.returns=potential_look_ahead: task {c["task"]["name"]} has no potential')
 
@@ -244,6 +245,25 @@ def _task(t):
   if 'delay' in t and _number(t['delay']) and _number(t['horizon']):
     yield not 0 <= t['delay'] < t['horizon'], (
         f'task.delay={t["delay"]}: must be in 0..horizon-1 with task.horizon={t["horizon"]}')
+
+
+def _scene(t):
+  """Rules of line, meeting and triage."""
+  if t['name'] not in ('line', 'meeting', 'triage'):
+    return
+  for knob in ('switch', 'unreliable'):
+    yield _number(t[knob]) and not 0 <= t[knob] <= 1, (
+        f'task.{knob}: must be in [0, 1], got {t[knob]}')
+  for knob, low, high in (('rules', 0, 2), ('sources', 1, 3), ('roles', 1, t.get('people')),
+                          ('decisive', 0, t.get('machines'))):
+    if knob in t and _number(t[knob]):
+      yield not low <= t[knob] <= high, (
+          f'task.{knob}: must be in {low}..{high} for task {t["name"]}, got {t[knob]}')
+  if t['name'] == 'line' and _number(t['horizon']) and _number(t['decisive']):
+    need = 3 * (t['decisive'] + 1)
+    yield t['horizon'] < need, (
+        f'task.horizon={t["horizon"]}: task.decisive={t["decisive"]} needs at least {need}, else '
+        'a line that nobody guards makes its quota')
 
 
 def _number(value) -> bool:

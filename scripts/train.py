@@ -5,7 +5,7 @@
   python -m scripts.train --config=configs/ppo.py:small,arithmetic --workdir=runs/ppo --seeds=0,1,2
   python -m scripts.train --config=configs/grpo.py:small --workdir=runs/grpo --tensorboard
 
-The config argument is SIZE or SIZE,TASK: smoke, small or full; arithmetic, programs or horizon. Any
+The config argument is SIZE or SIZE,TASK: smoke, small or full; a task of configs/base.py. Any
 field of configs/base.py can be set by --config.FIELD=VALUE. The same command continues a run that
 was stopped; a folder that holds another config is refused. In the folder:
 

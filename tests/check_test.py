@@ -10,8 +10,8 @@ from grpo import build
 from grpo import check
 
 
-def plain(name='grpo', **overrides):
-  config = importlib.import_module(f'configs.{name}').get_config('smoke')
+def plain(name='grpo', spec='smoke', **overrides):
+  config = importlib.import_module(f'configs.{name}').get_config(spec)
   return build.plain(config, {k.replace('__', '.'): v for k, v in overrides.items()})
 
 
@@ -62,6 +62,25 @@ class CheckTest(parameterized.TestCase):
   def test_refused(self, name, overrides, message):
     with self.assertRaisesRegex(ValueError, message):
       check.check(plain(name, **overrides))
+
+  @parameterized.parameters(
+      ('line', dict(task__switch=1.5), 'task.switch: must be in'),
+      ('line', dict(task__unreliable=-0.1), 'task.unreliable: must be in'),
+      ('line', dict(task__rules=3), 'task.rules: must be in 0..2'),
+      ('line', dict(task__decisive=5, task__max_turns=24, task__horizon=24),
+       'task.decisive: must be in 0..4 for task line'),
+      ('line', dict(task__horizon=8), 'task.horizon=8: task.decisive=2 needs at least 9'),
+      ('line', dict(task__horizon=13), 'task.horizon=13 does not fit'),
+      ('meeting', dict(task__roles=4), 'task.roles: must be in 1..3'),
+      ('meeting', dict(task__horizon=0), 'task.horizon=0'),
+      ('triage', dict(task__sources=0), 'task.sources: must be in 1..3'),
+      ('triage', dict(task__delay=8), 'task.delay=8'),
+      ('triage', dict(task__partial=2), 'task.partial'),
+  )
+  def test_scenes_refuse(self, task, overrides, message):
+    check.check(plain(spec=f'smoke,{task}'))
+    with self.assertRaisesRegex(ValueError, message):
+      check.check(plain(spec=f'smoke,{task}', **overrides))
 
   @parameterized.parameters('grpo', 'dr_grpo', 'dapo', 'grpo_dis', 'cispo', 'gspo', 'rloo',
                             'reinforce', 'ppo', 'vapo', 'sao', 'horizon_chunked')

@@ -10,6 +10,7 @@ import numpy as np
 
 from configs import base
 from grpo import build
+from grpo import check
 from grpo.learn import loop
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -68,7 +69,20 @@ class ConfigsTest(parameterized.TestCase):
     moved = {k for k in plain['train'] if plain['train'][k] != changed['train'][k]}
     self.assertLessEqual(moved, {'minibatches'})
 
-  @parameterized.parameters('arithmetic', 'programs', 'horizon')
+  @parameterized.parameters('line', 'meeting', 'triage')
+  def test_scenes_train_two_steps(self, task):
+    c = config('grpo', f'smoke,{task}')
+    c.model = base.slot('tabular')
+    c.log_every = 2
+    check.check(build.plain(c))
+    programs = loop.Programs(build.plain(c))
+    state, metrics, _ = programs.stretch(programs.initial(np.arange(1, dtype=np.int32), None, ()),
+                                         ())
+    self.assertEqual(state.step.tolist(), [2])
+    self.assertEqual(state.bad_step.tolist(), [-1])
+    self.assertTrue(np.isfinite(metrics.totals).all())
+
+  @parameterized.parameters('arithmetic', 'programs', 'horizon', 'line', 'meeting', 'triage')
   def test_no_dead_field(self, task):
     files = [p for room in ('grpo', 'scripts') for p in (ROOT / room).rglob('*.py')]
     code = '\n'.join(p.read_text() for p in files)

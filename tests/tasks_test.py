@@ -20,6 +20,9 @@ CASES = (
     ('programs', 'programs', {}, 0.001),
     ('programs_hard', 'programs', dict(max_ops=2), 0.001),
     ('horizon', 'horizon', {}, 0.01),
+    ('line', 'line', {}, 0.005),
+    ('meeting', 'meeting', {}, 0.08),
+    ('triage', 'triage', {}, 0.11),
 )
 
 

@@ -2,6 +2,9 @@
 
 from grpo.tasks import arithmetic
 from grpo.tasks import horizon
+from grpo.tasks import line
+from grpo.tasks import meeting
 from grpo.tasks import programs
+from grpo.tasks import triage
 
-__all__ = ['arithmetic', 'programs', 'horizon']
+__all__ = ['arithmetic', 'programs', 'horizon', 'line', 'meeting', 'triage']
