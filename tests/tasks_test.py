@@ -20,6 +20,13 @@ CASES = (
     ('programs', 'programs', {}, 0.001),
     ('programs_hard', 'programs', dict(max_ops=2), 0.001),
     ('horizon', 'horizon', {}, 0.01),
+    ('countdown', 'countdown', {}, 0.001),
+    ('ladder', 'ladder', {}, 0.001),
+    ('ladder_macro', 'ladder', dict(max_level=5, macro=3), 0.001),
+    ('keychain', 'keychain', {}, 0.03),
+    ('keychain_hard', 'keychain', dict(max_doors=3, max_distractors=3), 0.01),
+    ('sokoban', 'sokoban', {}, 0.2),
+    ('sokoban_hard', 'sokoban', dict(size=5, max_boxes=2, max_depth=12), 0.05),
 )
 
 

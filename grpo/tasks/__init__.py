@@ -1,7 +1,11 @@
 """Tasks. `__all__` is the list of names that a config may choose; each module has a `make`."""
 
 from grpo.tasks import arithmetic
+from grpo.tasks import countdown
 from grpo.tasks import horizon
+from grpo.tasks import keychain
+from grpo.tasks import ladder
 from grpo.tasks import programs
+from grpo.tasks import sokoban
 
-__all__ = ['arithmetic', 'programs', 'horizon']
+__all__ = ['arithmetic', 'countdown', 'programs', 'ladder', 'horizon', 'keychain', 'sokoban']
