@@ -98,6 +98,8 @@ def make(*, max_numbers: int = 3) -> base.Task:
     aside = (mark + marks[1:]) % arithmetic.FOLDS == 0
     last = 1 + jnp.argmax(jnp.where(aside == (heldout > 0), draw[M:M + 9], -1.0)).astype(jnp.int32)
     numbers = jnp.where(place < n - 1, numbers, jnp.where(place == n - 1, last, 0))
+    # The larger one of the first two comes first, so that a difference is as likely as a sum.
+    numbers = jnp.concatenate([jnp.sort(numbers[:2], descending=True), numbers[2:]])
 
     value, answer = numbers[0], [DIGIT + numbers[0]]
     for i in range(1, M):

@@ -7,8 +7,8 @@ happens. Boxes cannot be pulled, so a box in a corner stays there: such an episo
 nothing says that it is lost.
 
 Levels: boxes start on goals and the player pulls them away, `depth` random steps; the first one is
-a pull. The level is the step of that play at which boxes are farthest from their goals, so at most
-`depth` moves solve it. The episode ends with success when every box is on a goal; after twice the
+a pull. Of eight such plays the level is the step at which the boxes are farthest from their goals,
+bends of their ways counted too. So at most `depth` moves solve it. The episode ends with success when every box is on a goal; after twice the
 moves of that solution a time limit truncates it.
 
 Knobs: `boxes` (1 to max_boxes), `depth` (1 to max_depth, moves of the backward play), `walls` (0 to
@@ -40,6 +40,7 @@ MOVES = ('up', 'down', 'left', 'right')
 VOCAB = ('_', *MOVES, '#', '.', 'o', '$', '*', '@', '+')
 MOVE, WALL = 1, 5
 FOLDS = 5  # one level in five is held out
+PLAYS = 8  # backward plays of which a level is the best
 
 
 @types.pytree
@@ -68,7 +69,7 @@ def _neighbours(size):
   return out
 
 
-def make(*, size: int = 4, max_boxes: int = 1, max_depth: int = 6, max_walls: int = 2) -> base.Task:
+def make(*, size: int = 4, max_boxes: int = 1, max_depth: int = 8, max_walls: int = 2) -> base.Task:
   """Levels of `size` x `size` cells; `boxes` and `depth` default to the largest, `walls` to 0.
 
   Args:
@@ -110,9 +111,12 @@ def make(*, size: int = 4, max_boxes: int = 1, max_depth: int = 6, max_walls: in
     return jnp.where(moves, ahead, state.player), boxes, moves, push & moves
 
   def backward(walls, goals, player, first, depth, draws):
-    """The level after `depth` backward steps: (boxes, player, plan, its length)."""
+    """Plays backwards for `depth` steps: (score, boxes, player, plan, its length) of the best step.
+
+    The score is the distance of the boxes from their goals plus the bends of their ways.
+    """
     def pull(carry, item):
-      player, boxes, last, plan, count, best = carry
+      player, boxes, last, way, bends, plan, count, best = carry
       index, draw = item
       directions = jnp.arange(4)
       back = neighbour[opposite(directions), player]
@@ -124,23 +128,26 @@ def make(*, size: int = 4, max_boxes: int = 1, max_depth: int = 6, max_walls: in
       d = jnp.argmax(score).astype(jnp.int32)
       go = ((index == 0) | jnp.any(legal)) & (index < depth)
       grab = (boxes == front[d]) & go & ((index == 0) | (draw[4] < 0.8))
+      pulls = jnp.any(grab)
       boxes = jnp.where(grab, player, boxes)
       player = jnp.where(go, back[d], player)
       plan = jnp.where((jnp.arange(plan.shape[0]) == count) & go, d, plan)
       count = count + go.astype(jnp.int32)
+      bends = bends + (pulls & (d != way)).astype(jnp.int32)
+      way = jnp.where(pulls, d, way)
       # The opposite of a plain step would only take it back.
-      last = jnp.where(go & ~jnp.any(grab), opposite(d), -1)
+      last = jnp.where(go & ~pulls, opposite(d), -1)
       far = jnp.sum(jnp.where(boxes >= 0, distance[boxes, goals], 0))
-      better = far > best[0]
-      best = jax.tree.map(lambda new, old: jnp.where(better, new, old),
-                          (far, boxes, player, count), best)
-      return (player, boxes, last, plan, count, best), None
+      score = jnp.where(far > 0, far + bends, 0)
+      best = jax.tree.map(lambda new, old: jnp.where(score > best[0], new, old),
+                          (score, boxes, player, count), best)
+      return (player, boxes, last, way, bends, plan, count, best), None
 
     plan = jnp.zeros(max_depth + max_turns, jnp.int32)
-    zero = jnp.int32(0)
-    start = player, goals, jnp.int32(-1), plan, zero, (zero, goals, player, zero)
+    zero, none = jnp.int32(0), jnp.int32(-1)
+    start = player, goals, none, none, zero, plan, zero, (zero, goals, player, zero)
     (*_, plan, _, best), _ = jax.lax.scan(pull, start, (jnp.arange(max_depth), draws))
-    return best[1:3] + (plan, best[3])
+    return *best[:3], plan, best[3]
 
   def reset(key, knobs):
     count, depth, blocks = (
@@ -148,7 +155,7 @@ def make(*, size: int = 4, max_boxes: int = 1, max_depth: int = 6, max_walls: in
         for k, low, high in (('boxes', 1, B), ('depth', 1, max_depth), ('walls', 0, max_walls)))
     side = jnp.asarray(knobs['heldout'], jnp.float32) > 0
     low, high = N + 4 * N, N + 4 * N + N
-    draw = jax.random.uniform(key, (high + 5 * max_depth,))
+    draw = jax.random.uniform(key, (high + PLAYS * 5 * max_depth,))
     rank = jnp.sum(draw[:N, None] > draw[None, :N], axis=1)
     walls = jnp.concatenate([rank < blocks, jnp.ones(1, bool)])
 
@@ -173,8 +180,9 @@ def make(*, size: int = 4, max_boxes: int = 1, max_depth: int = 6, max_walls: in
       goals.append(jnp.where(i < count, other, -1))
       order = jnp.where(cells[:N] == other, 2.0, order)
     goals = jnp.stack(goals)
-    boxes, player, plan, left = backward(walls, goals, player, opposite(away), depth,
-                                         draw[high:].reshape(max_depth, 5))
+    play = lambda draws: backward(walls, goals, player, opposite(away), depth, draws)
+    score, *plays = jax.vmap(play)(draw[high:].reshape(PLAYS, max_depth, 5))
+    boxes, player, plan, left = (x[jnp.argmax(score)] for x in plays)
     at = holds(goals)
     home = jnp.sum((boxes >= 0) & at[boxes])
     state = State(player, boxes, at, walls, home, home, plan, left, 2 * left, jnp.int32(0))
