@@ -7,7 +7,7 @@ A variant is a file beside this one that changes slots and nothing else. The arg
   python -m scripts.train --config=configs/sao.py:smoke,arithmetic --workdir=runs/sao
 
 Sizes: smoke (seconds), small (minutes on two cores), full (an accelerator).
-Tasks: arithmetic, programs, horizon (the default).
+Tasks: arithmetic, countdown, programs, ladder, horizon (the default), keychain, sokoban.
 
 A slot is the name of a function and that function's keyword arguments; `name` must be in the
 `__all__` of the module that the slot belongs to. Labelled slots (shape, filter, auxiliary) are
@@ -17,7 +17,7 @@ applied in the alphabetical order of their labels.
 import ml_collections
 
 SIZES = ('smoke', 'small', 'full')
-TASKS = ('arithmetic', 'programs', 'horizon')
+TASKS = ('arithmetic', 'countdown', 'programs', 'ladder', 'horizon', 'keychain', 'sokoban')
 
 
 def _task(name: str) -> ml_collections.ConfigDict:
@@ -28,12 +28,44 @@ def _task(name: str) -> ml_collections.ConfigDict:
     t.digits = 1                           # digits of each, 1 to 8
     t.max_terms = t.get_ref('terms')       # room in the prompt, in terms
     t.max_digits = t.get_ref('digits')     # room in the prompt, in digits a term
+    t.operators = '+'                      # '+*' has a token more, and makes room for products
+    t.products = 0.0                       # share of products; above 0 only with operators='+*'
+  elif name == 'countdown':
+    t.numbers = 2                          # numbers to use, 2 to max_numbers
+    t.max_numbers = t.get_ref('numbers')   # room in the prompt, at most 6
+    t.products = 0.0                       # probability that a step to the target is a product
+    t.mixed = 0.0                          # share of prompts that show the numbers sorted
+    t.form = 0.0                           # share of the reward that any legal expression earns
   elif name == 'programs':
     t.ops = 1                              # operators of the hidden function, 1 to max_ops
     t.max_ops = t.get_ref('ops')           # room for the answer, in operators
     t.partial = 0.0                        # weight of the share of tests passed in the reward, 0..1
     t.examples = 4                         # input and output pairs in the prompt
     t.tests = 12                           # hidden tests
+  elif name == 'ladder':
+    t.level = 2                            # L1 to L7: 1, 2, 3, 4, 6, 8, 10 empty cells
+    t.max_level = t.get_ref('level')       # room, in levels; at least level
+    t.macro = 1                            # cells that one action writes, 1 to 4
+    t.spare = 2                            # turns that may be wasted before the time limit
+    t.unmarked = 0.0                       # probability a turn that the next cell is not marked
+    t.subgoal = 0.0                        # share of the reward that is paid cell by cell
+  elif name == 'keychain':
+    t.doors = 2                            # D, locked doors; the expert takes 2 D^2 turns
+    t.max_doors = t.get_ref('doors')       # room, in doors
+    t.distractors = 0                      # keys that open nothing; they make ways longer
+    t.max_distractors = t.get_ref('distractors')  # room for them; 16 with max_doors at most
+    t.brittle = 0.0                        # probability that a wrong key breaks in a lock
+    t.hurry = 0.0                          # time limit: (2 - hurry) times the expert's turns
+    t.subgoal = 0.0                        # share of the reward that is paid door by door
+  elif name == 'sokoban':
+    t.size = 4                             # cells of a side, 4 to 8; static
+    t.boxes = 1                            # boxes, 1 to max_boxes
+    t.max_boxes = t.get_ref('boxes')       # room, in boxes, at most 3
+    t.depth = 6                            # moves of the backward play that makes a level
+    t.max_depth = t.get_ref('depth')       # room; an episode has at most twice as many turns
+    t.walls = 2                            # single wall cells inside, 0 to max_walls
+    t.max_walls = t.get_ref('walls')       # room, in walls, at most half of the cells
+    t.subgoal = 0.0                        # share of the reward paid box by box
   else:
     t.horizon = 8                          # T, turns of an episode
     t.max_turns = t.get_ref('horizon')     # room, in turns; at least horizon

@@ -5,12 +5,13 @@ import importlib
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from configs import base
 from grpo import build
 from grpo import check
 
 
-def plain(name='grpo', **overrides):
-  config = importlib.import_module(f'configs.{name}').get_config('smoke')
+def plain(name='grpo', spec='smoke', **overrides):
+  config = importlib.import_module(f'configs.{name}').get_config(spec)
   return build.plain(config, {k.replace('__', '.'): v for k, v in overrides.items()})
 
 
@@ -48,6 +49,26 @@ class CheckTest(parameterized.TestCase):
   def test_refused(self, name, overrides, message):
     with self.assertRaisesRegex(ValueError, message):
       check.check(plain(name, **overrides))
+
+  @parameterized.parameters(
+      ('arithmetic', dict(products=0.5), "task.products=0.5 needs task.operators="),
+      ('countdown', dict(numbers=1), 'task.numbers: must be at least 2'),
+      ('countdown', dict(mixed=-0.1), 'task.mixed'),
+      ('ladder', dict(level=0), 'task.level: must be at least 1'),
+      ('ladder', dict(level=3, max_level=2), 'task.level=3 does not fit'),
+      ('keychain', dict(doors=3, max_doors=2), 'task.doors=3 does not fit'),
+      ('keychain', dict(brittle=2.0), 'task.brittle'),
+      ('sokoban', dict(boxes=0), 'task.boxes: must be at least 1'),
+      ('sokoban', dict(depth=9, max_depth=8), 'task.depth=9 does not fit'),
+  )
+  def test_tasks_refuse_impossible_knobs(self, task, knobs, message):
+    overrides = {f'task__{name}': value for name, value in knobs.items()}
+    with self.assertRaisesRegex(ValueError, message):
+      check.check(plain(spec=f'smoke,{task}', **overrides))
+
+  @parameterized.parameters(*base.TASKS)
+  def test_every_task_passes_as_it_is(self, task):
+    check.check(plain(spec=f'smoke,{task}'))
 
   @parameterized.parameters('grpo', 'dr_grpo', 'dapo', 'grpo_dis', 'cispo', 'gspo', 'rloo',
                             'reinforce', 'ppo', 'vapo', 'sao', 'horizon_chunked')

@@ -15,10 +15,11 @@ the order in which the target was made: then the order has to be searched too), 
 reward that any legal expression earns, 0 to 1), `heldout`. A fifth of all sets of numbers is held
 out: the sum of pi(number) over the set is a multiple of 5, with pi a fixed shuffle.
 
-Floors, from 100,000 episodes each; two numbers without products and three with products = 0.5 and
-mixed = 1: uniform tokens FLOOR. Stop at once: 0, and one answer whatever the prompt says at most
-CONSTANT. Adding up all numbers: SUMS; so a policy that does only that is far from the ceiling. With
-form = w, any legal expression earns w.
+Floors, for two numbers without products, and for three with products = 0.5 and mixed = 1: uniform
+tokens pass in less than 0.0001 of 100,000 episodes; stop at once: 0; `9 1 + .` whatever the prompt
+says: about 0.02 of the easy ones. Adding up all numbers reaches 0.50 and 0.12, so the score of two
+numbers without products starts half-way for who can copy. With form = w, any legal expression earns
+w, whatever it is worth.
 """
 
 import jax

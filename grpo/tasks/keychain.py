@@ -26,8 +26,9 @@ Potential: share of the doors that are open, a half door for holding the key of 
 Colours and places are shuffled; there are so many instances that none is held out, apart from one
 door, which is a table. Train and held-out episodes are different streams.
 
-The expert's ceiling is 1 for every knob. Floors, from 20,000 episodes of uniform tokens: FLOORS.
-Doing nothing, `east` again and again, `take` and then `east`: EXPLOITS.
+The expert's ceiling is 1 for every knob. Floors, from 20,000 episodes of uniform tokens: 0.022 for
+one door, 0.004 for one door with hurry = 1, and 0.000 for two; there a return of 0.04 with
+subgoal = 1. Doing nothing, and any one action again and again, earn 0 with every knob.
 """
 
 import dataclasses
@@ -113,7 +114,7 @@ def make(*, max_doors: int = 2, max_distractors: int = 0) -> base.Task:
     x, hand, token = state.x, state.hand, jnp.where(valid[0], action[0], 0)
     door = jnp.sum(jnp.where(jnp.arange(D) == x, state.doors, 0))
     at_lock = (token == EAST) & (x == state.opened)
-    opens = at_lock & (hand == door)
+    opens = at_lock & (hand > 0) & (hand == door)
     breaks = at_lock & ~opens & (hand > 0) & (draw < brittle)
     east = opens | ((token == EAST) & (x < state.opened))
     west = (token == WEST) & (-x < state.rooms - 1)

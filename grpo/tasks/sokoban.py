@@ -20,8 +20,10 @@ goals on cells that were never trained on.
 Potential: 1 - (distance of boxes to their nearest goals) / (largest one). It knows no dead ends.
 
 The expert knows the backward play and walks back after a stray walk; after a stray push it may be
-lost. Its score from the start, the ceiling, is 1. Floors, from 20,000 episodes of uniform tokens:
-FLOORS. Doing nothing: 0. One move repeated: EXPLOITS.
+lost. Its score from the start, the ceiling, is 1. Floors of uniform tokens, from 20,000 episodes
+with one box on 4 x 4 cells without walls: 0.15 for depth 1, 0.02 for 4, 0.01 for 8; any one move
+again and again: 0.25, 0.11, 0.03. Doing nothing: 0. Walls leave less room to go wrong: with two the
+floor of depth 8 is 0.05, so that knob adds variety (75 levels without walls), not difficulty.
 """
 
 import dataclasses
