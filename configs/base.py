@@ -76,6 +76,9 @@ def _task(name: str) -> ml_collections.ConfigDict:
     t.drift = 0.0                          # probability a turn that the right answers change
     t.delay = 0                            # routine turns between the last decisive block and end
     t.unmarked = 0.0                       # 1: decisive turns look like the others
+    t.sources = 1                          # m, sources that tell the cue of a turn
+    t.max_sources = t.get_ref('sources')   # room, in sources; at least sources
+    t.unreliable = 0.0                     # e, probability that a source lies all episode long
   return t
 
 

@@ -180,16 +180,17 @@ def _task(t):
                      ('ops', 'max_ops'), ('decisive', 'horizon'), ('numbers', 'max_numbers'),
                      ('level', 'max_level'), ('doors', 'max_doors'),
                      ('distractors', 'max_distractors'), ('boxes', 'max_boxes'),
-                     ('depth', 'max_depth'), ('walls', 'max_walls')):
+                     ('depth', 'max_depth'), ('walls', 'max_walls'), ('sources', 'max_sources')):
     if knob in t and room in t and _number(t[knob]) and _number(t[room]):
       yield t[knob] > t[room], (
           f'task.{knob}={t[knob]} does not fit in task.{room}={t[room]}')
       yield t[knob] < 0, f'task.{knob}: must be at least 0, got {t[knob]}'
-  for knob, low in (('numbers', 2), ('level', 1), ('doors', 1), ('boxes', 1), ('depth', 1)):
+  for knob, low in (('numbers', 2), ('level', 1), ('doors', 1), ('boxes', 1), ('depth', 1),
+                    ('sources', 1)):
     if knob in t and _number(t[knob]):
       yield t[knob] < low, f'task.{knob}: must be at least {low}, got {t[knob]}'
   for knob in ('visibility', 'undo', 'drift', 'partial', 'unmarked', 'products', 'mixed', 'form',
-               'subgoal', 'brittle', 'hurry'):
+               'subgoal', 'brittle', 'hurry', 'unreliable'):
     if knob in t and _number(t[knob]):
       yield not 0 <= t[knob] <= 1, f'task.{knob}: must be in [0, 1], got {t[knob]}'
   if t['name'] == 'arithmetic' and _number(t['products']):

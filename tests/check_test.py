@@ -58,6 +58,8 @@ class CheckTest(parameterized.TestCase):
       ('ladder', dict(level=3, max_level=2), 'task.level=3 does not fit'),
       ('keychain', dict(doors=3, max_doors=2), 'task.doors=3 does not fit'),
       ('keychain', dict(brittle=2.0), 'task.brittle'),
+      ('horizon', dict(sources=0), 'task.sources: must be at least 1'),
+      ('horizon', dict(unreliable=1.5), 'task.unreliable'),
       ('sokoban', dict(boxes=0), 'task.boxes: must be at least 1'),
       ('sokoban', dict(depth=9, max_depth=8), 'task.depth=9 does not fit'),
   )

@@ -39,9 +39,10 @@ class KeychainTest(parameterized.TestCase):
     texts, out = self.walk([1, 2], [1, 2, 3], 'take east west west take east east east take')
     self.assertEqual(texts[-2:], ['opened none none none', 'nothing none none none'])
     texts, out = self.walk([1, 2], [1, 2, 3], 'take east west west take east east east')
-    self.assertEqual((float(out.success), bool(out.terminated), bool(out.truncated)), (1, True, False))
+    ends = lambda out: (float(out.success), bool(out.terminated), bool(out.truncated))
+    self.assertEqual(ends(out), (1, True, False))
     _, out = self.walk([1, 2], [1, 2, 3], 'take east', limit=2)
-    self.assertEqual((float(out.success), bool(out.terminated), bool(out.truncated)), (0, False, True))
+    self.assertEqual(ends(out), (0, False, True))
 
   def test_a_wrong_key_may_break_and_then_there_is_no_way(self):
     texts, out = self.walk([1, 2], [2, 1, 3], 'take east', brittle=1.0)

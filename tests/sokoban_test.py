@@ -89,7 +89,6 @@ class SokobanTest(parameterized.TestCase):
     for board, alive in list(zip(record['observation'], record['alive']))[:100]:
       lost += solution(parse([task.vocab[t] for t in board[alive.sum() - 1]])) is None
     self.assertGreater(lost, 0)
-    self.assertTrue(np.all(record['alive'][:, 1]))
     np.testing.assert_array_equal(record['terminated'].sum(1) > 0, record['success'].sum(1) > 0)
 
   def test_the_expert_walks_back_after_a_stray_walk(self):

@@ -96,7 +96,8 @@ def make(*, max_doors: int = 2, max_distractors: int = 0) -> base.Task:
     colour = 1 + jnp.sum(draw[0][:, None] > draw[0][None], axis=1)
     low = jnp.where(real, draw[1], 2.0)
     room = jnp.sum(low[:, None] > low[None], axis=1)
-    floor = jnp.sum(jnp.where((room[None] == places[:, None]) & real[None], colour[None], 0), axis=1)
+    lies = (room[None] == places[:, None]) & real[None]
+    floor = jnp.sum(jnp.where(lies, colour[None], 0), axis=1)
     used = places < doors
     need = doors * (doors - 1) + 2 * doors + 2 * jnp.sum(jnp.where(used, room, 0))
     zero = jnp.int32(0)

@@ -14,16 +14,16 @@ grows, the step does not.
 Atomic actions write one cell a turn (macro=1). A macro action writes `macro` cells, a pair of
 tokens each, without a look at the board in between: T / macro decisions of as many tokens.
 
-Knobs: `level` (1 to max_level), `unmarked` (probability a turn that no `?` tells where to go on; the
-agent then has to look for it), `subgoal` (share of the reward that is paid for each right cell when
-it is written, 0 to 1), `heldout`. There are 12 boards up to a renaming of the digits; 2 of them are
-held out, so no held-out board is a renaming of one that was trained on.
+Knobs: `level` (1 to max_level), `unmarked` (probability a turn that no `?` tells where to go on;
+the agent then has to look for it), `subgoal` (share of the reward that is paid for each right cell
+when it is written, 0 to 1), `heldout`. There are 12 boards up to a renaming of the digits; 2 of
+them are held out, so no held-out board is a renaming of one that was trained on.
 
 Potential: share of the empty cells that are filled, 0 once one of them is wrong.
 
-The expert fills cells in the right order: ceiling 1. Floors of uniform tokens, from
-20,000 episodes each: 0.006 on L1, 0 from L2 on; with subgoal = 1 a return of 0.012 on L4. One action
-again and again: 0.016 on L1. Doing nothing: 0, cut by the time limit.
+The expert fills cells in the right order: ceiling 1. Floors of uniform tokens, from 20,000 episodes
+each: 0.006 on L1, 0 from L2 on; with subgoal = 1 a return of 0.012 on L4. One action again and
+again: 0.016 on L1. Doing nothing: 0, cut by the time limit.
 """
 
 import dataclasses
@@ -179,5 +179,5 @@ def make(*, max_level: int = 4, macro: int = 1, spare: int = 2) -> base.Task:
       vocab=VOCAB, prompt_len=16, action_len=2 * macro, observation_len=16,
       max_turns=int(turns(EMPTY[max_level - 1])), stop_ids=(),
       knobs=dict(level=max_level, unmarked=0.0, subgoal=0.0, heldout=0), reset=reset,
-      reseed=lambda state, key: dataclasses.replace(state, noise=noise_of(key)), step=step, state_id=state_id,
-      expert=expert, potential=potential)
+      reseed=lambda state, key: dataclasses.replace(state, noise=noise_of(key)), step=step,
+      state_id=state_id, expert=expert, potential=potential)

@@ -8,8 +8,8 @@ nothing says that it is lost.
 
 Levels: boxes start on goals and the player pulls them away, `depth` random steps; the first one is
 a pull. Of eight such plays the level is the step at which the boxes are farthest from their goals,
-bends of their ways counted too. So at most `depth` moves solve it. The episode ends with success when every box is on a goal; after twice the
-moves of that solution a time limit truncates it.
+bends of their ways counted too. So at most `depth` moves solve it. The episode ends with success
+when every box is on a goal; after twice the moves of that solution a time limit truncates it.
 
 Knobs: `boxes` (1 to max_boxes), `depth` (1 to max_depth, moves of the backward play), `walls` (0 to
 max_walls, single cells inside), `subgoal` (share of the reward paid when more boxes than ever stand
