@@ -26,7 +26,7 @@ TREES = ('shared_prefix', 'tree_grpo', 'treerl', 'spo_tree')
 TURN_ADVANTAGES = ('gigpo', 'hgpo', 'mt_grpo', 'igpo', 'empg')
 TOKEN_RETURNS = ('bilevel_return', 'cross_segment_return', 'adaptive_cross_segment_return')
 # Tasks that have a potential.
-POTENTIAL = ('horizon',)
+POTENTIAL = ('horizon', 'ladder', 'keychain', 'sokoban')
 # Advantages that subtract a number from outside the batch, and the memories that keep one.
 OUTSIDE = ('minus_baseline', 'baseline_zscore')
 KEEPERS = ('running_mean', 'prompt_tracker')
@@ -234,14 +234,25 @@ def _labelled(m, s, u):
 
 def _task(t):
   for knob, room in (('horizon', 'max_turns'), ('terms', 'max_terms'), ('digits', 'max_digits'),
-                     ('ops', 'max_ops'), ('decisive', 'horizon')):
+                     ('ops', 'max_ops'), ('decisive', 'horizon'), ('numbers', 'max_numbers'),
+                     ('level', 'max_level'), ('doors', 'max_doors'),
+                     ('distractors', 'max_distractors'), ('boxes', 'max_boxes'),
+                     ('depth', 'max_depth'), ('walls', 'max_walls'), ('sources', 'max_sources')):
     if knob in t and room in t and _number(t[knob]) and _number(t[room]):
       yield t[knob] > t[room], (
           f'task.{knob}={t[knob]} does not fit in task.{room}={t[room]}')
       yield t[knob] < 0, f'task.{knob}: must be at least 0, got {t[knob]}'
-  for knob in ('visibility', 'undo', 'drift', 'partial', 'unmarked'):
+  for knob, low in (('numbers', 2), ('level', 1), ('doors', 1), ('boxes', 1), ('depth', 1),
+                    ('sources', 1)):
+    if knob in t and _number(t[knob]):
+      yield t[knob] < low, f'task.{knob}: must be at least {low}, got {t[knob]}'
+  for knob in ('visibility', 'undo', 'drift', 'partial', 'unmarked', 'products', 'mixed', 'form',
+               'subgoal', 'brittle', 'hurry', 'unreliable'):
     if knob in t and _number(t[knob]):
       yield not 0 <= t[knob] <= 1, f'task.{knob}: must be in [0, 1], got {t[knob]}'
+  if t['name'] == 'arithmetic' and _number(t['products']):
+    yield t['products'] > 0 and '*' not in t['operators'], (
+        f"task.products={t['products']} needs task.operators='+*', got {t['operators']!r}")
   if 'delay' in t and _number(t['delay']) and _number(t['horizon']):
     yield not 0 <= t['delay'] < t['horizon'], (
         f'task.delay={t["delay"]}: must be in 0..horizon-1 with task.horizon={t["horizon"]}')

@@ -69,8 +69,28 @@ class ArithmeticTest(parameterized.TestCase):
     self.assertLen(np.unique(prompts, axis=0), 100)
     self.assertEqual(task.prompt_space, 100)
 
+  def test_products(self):
+    plain = runs.episodes(runs.build('arithmetic', max_digits=1), 'expert')
+    task = runs.build('arithmetic', max_digits=1, operators='+*')
+    same = runs.episodes(task, 'expert')
+    for name in ('prompt', 'state_id'):
+      np.testing.assert_array_equal(plain[name], same[name])
+    record = runs.episodes(task, 'expert', products=0.5)
+    self.assertEqual(runs.success(record), 1)
+    texts = [task.render(*row).replace(' ', '')[:-1]
+             for row in zip(record['prompt'], record['prompt_valid'])]
+    self.assertAlmostEqual(np.mean(['*' in text for text in texts]), 0.5, delta=0.04)
+    for text, old, state_id in zip(texts, plain['prompt'], record['state_id'][:, 0]):
+      numbers = [int(x) for x in text.replace('*', '+').split('+')]
+      self.assertEqual(numbers, [old[0] - 1, old[2] - 1])
+      self.assertEqual(np.prod(numbers) if '*' in text else sum(numbers), int(state_id) - 1)
+    rate = lambda *tokens: runs.rates(task, *tokens, count=100_000, products=1.0)['success']
+    self.assertAlmostEqual(rate(), 0.002, delta=0.0015)
+    self.assertAlmostEqual(rate([1, 13]), 0.19, delta=0.01)
+
   def test_bad_sizes(self):
-    for sizes in (dict(max_terms=1), dict(folds=3), dict(max_digits=0), dict(max_digits=9)):
+    for sizes in (dict(max_terms=1), dict(folds=3), dict(max_digits=0), dict(max_digits=9),
+                  dict(operators='*'), dict(max_digits=5, operators='+*')):
       with self.assertRaisesRegex(ValueError, 'arithmetic: '):
         arithmetic.make(**sizes)
 

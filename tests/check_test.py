@@ -6,6 +6,7 @@ import math
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from configs import base
 from grpo import build
 from grpo import check
 
@@ -73,7 +74,7 @@ class CheckTest(parameterized.TestCase):
       ('line', dict(task__horizon=13), 'task.horizon=13 does not fit'),
       ('meeting', dict(task__roles=4), 'task.roles: must be in 1..3'),
       ('meeting', dict(task__horizon=0), 'task.horizon=0'),
-      ('triage', dict(task__sources=0), 'task.sources: must be in 1..3'),
+      ('triage', dict(task__sources=0), 'task.sources: must be at least 1'),
       ('triage', dict(task__delay=8), 'task.delay=8'),
       ('triage', dict(task__partial=2), 'task.partial'),
   )
@@ -81,6 +82,38 @@ class CheckTest(parameterized.TestCase):
     check.check(plain(spec=f'smoke,{task}'))
     with self.assertRaisesRegex(ValueError, message):
       check.check(plain(spec=f'smoke,{task}', **overrides))
+
+  @parameterized.parameters(
+      ('arithmetic', dict(products=0.5), "task.products=0.5 needs task.operators="),
+      ('countdown', dict(numbers=1), 'task.numbers: must be at least 2'),
+      ('countdown', dict(mixed=-0.1), 'task.mixed'),
+      ('ladder', dict(level=0), 'task.level: must be at least 1'),
+      ('ladder', dict(level=3, max_level=2), 'task.level=3 does not fit'),
+      ('keychain', dict(doors=3, max_doors=2), 'task.doors=3 does not fit'),
+      ('keychain', dict(brittle=2.0), 'task.brittle'),
+      ('horizon', dict(sources=0), 'task.sources: must be at least 1'),
+      ('horizon', dict(unreliable=1.5), 'task.unreliable'),
+      ('sokoban', dict(boxes=0), 'task.boxes: must be at least 1'),
+      ('sokoban', dict(depth=9, max_depth=8), 'task.depth=9 does not fit'),
+  )
+  def test_tasks_refuse_impossible_knobs(self, task, knobs, message):
+    overrides = {f'task__{name}': value for name, value in knobs.items()}
+    with self.assertRaisesRegex(ValueError, message):
+      check.check(plain(spec=f'smoke,{task}', **overrides))
+
+  @parameterized.parameters(('horizon', 'horizon', 'max_turns'),
+                            ('arithmetic', 'terms', 'max_terms'),
+                            ('keychain', 'doors', 'max_doors'), ('line', 'horizon', 'max_turns'))
+  def test_room_follows_its_knob_and_can_be_larger(self, task, knob, room):
+    t = base.get_config(f'smoke,{task}').task
+    t[knob] = 4
+    self.assertEqual(t[room], 4)
+    t[room] = 6
+    self.assertEqual((t[knob], t[room]), (4, 6))
+
+  @parameterized.parameters(*base.TASKS)
+  def test_every_task_passes_as_it_is(self, task):
+    check.check(plain(spec=f'smoke,{task}'))
 
   @parameterized.parameters('grpo', 'dr_grpo', 'dapo', 'grpo_dis', 'cispo', 'gspo', 'rloo',
                             'reinforce', 'ppo', 'vapo', 'sao', 'horizon_chunked')

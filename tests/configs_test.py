@@ -11,7 +11,9 @@ import numpy as np
 from configs import base
 from grpo import build
 from grpo import check
+from grpo import keys
 from grpo.learn import loop
+from grpo.rollout import demos
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAMES = sorted(p.stem for p in (ROOT / 'configs').glob('*.py')
@@ -82,7 +84,28 @@ class ConfigsTest(parameterized.TestCase):
     self.assertEqual(state.bad_step.tolist(), [-1])
     self.assertTrue(np.isfinite(metrics.totals).all())
 
-  @parameterized.parameters('arithmetic', 'programs', 'horizon', 'line', 'meeting', 'triage')
+  @parameterized.parameters('countdown', 'ladder', 'keychain', 'sokoban')
+  def test_a_task_trains_two_steps_and_is_cloned(self, task):
+    c = config('grpo', f'smoke,{task}')
+    c.model = base.slot('tabular')
+    c.log_every = 1
+    if task == 'keychain':
+      c.task.doors = 1
+    programs = loop.Programs(build.plain(c))
+    state = programs.initial(np.arange(1, dtype=np.int32), None, ())
+    for _ in range(2):
+      state, metrics, _ = programs.stretch(state, ())
+    self.assertTrue(np.isfinite(metrics.totals).all())
+    self.assertEqual(state.step.tolist(), [2])
+    self.assertEqual(state.bad_step.tolist(), [-1])
+    parts = build.parts(c)
+    shown = jax.jit(lambda key: demos.demonstrate(
+        parts.task, parts.layout, parts.knobs, key, step=0, prompts=8, samples=2, noise=0.0))(
+            keys.root(0))
+    self.assertEqual(float(shown.success.mean()), 1)
+    self.assertTrue(bool(shown.terminated.all()))
+
+  @parameterized.parameters(*base.TASKS)
   def test_no_dead_field(self, task):
     files = [p for room in ('grpo', 'scripts') for p in (ROOT / room).rglob('*.py')]
     code = '\n'.join(p.read_text() for p in files)

@@ -72,3 +72,36 @@ def success(record):
   """Share of episodes whose last turn is a success."""
   last = record['alive'].sum(axis=1) - 1
   return record['success'][np.arange(len(last)), last].mean()
+
+
+def rates(task, tokens=None, count=20_000, **knobs):
+  """Mean success, return, turns and share of truncated episodes of a policy without eyes.
+
+  It repeats the action `tokens` (padded on the right; 0 is no token), or draws uniform tokens if
+  that is None. One compiled program a task serves all such policies; knobs are traced.
+  """
+  if (id(task), 'rates') not in _RUNS:
+    random = uniform(task)
+
+    def run(knobs, key, action, blind, indices):
+      def act(state, key):
+        tokens, valid = random(state, key)
+        return jnp.where(blind, action, tokens), jnp.where(blind, action > 0, valid)
+
+      def one(i):
+        record = play(task, knobs, jax.random.fold_in(key, i), act)
+        alive = record['alive'].astype(jnp.float32)
+        score = lambda name: jnp.sum(alive * record[name])
+        last = jnp.sum(record['alive']) - 1
+        return jnp.stack([record['success'][last], score('reward'), jnp.sum(alive),
+                          score('truncated')])
+
+      return jax.vmap(one)(indices).mean(axis=0)
+
+    _RUNS[id(task), 'rates'] = jax.jit(run), [], task
+  action = np.zeros(task.action_len, np.int32)
+  action[:len(tokens or ())] = tokens or ()
+  knobs = {k: jnp.float32(v) for k, v in (task.knobs | knobs).items()}
+  out = _RUNS[id(task), 'rates'][0](knobs, keys.root(7), action, tokens is not None,
+                                    jnp.arange(count))
+  return dict(zip(('success', 'reward', 'turns', 'truncated'), np.asarray(out).tolist()))

@@ -71,6 +71,26 @@ class HorizonTest(parameterized.TestCase):
       cues = runs.episodes(task, 'expert', unmarked=unmarked)['prompt'][:, 1]
       self.assertEqual({task.vocab[cue][0] for cue in cues}, {'c' if unmarked else 'C'})
 
+  def test_sources_add_words_and_lie_all_episode_long(self):
+    plain = runs.episodes(runs.build('horizon'), 'expert', drift=0.2)
+    task = runs.build('horizon', max_sources=3)
+    for m in (1, 2, 3):
+      record = runs.episodes(task, 'expert', sources=m, drift=0.2)
+      np.testing.assert_array_equal(record['state_id'], plain['state_id'])
+      for name in ('prompt', 'observation'):
+        words, old = record[name], plain[name]
+        np.testing.assert_array_equal((words > 0).sum(-1), 1 + m)
+        np.testing.assert_array_equal(words[..., 3 - m], old[..., 0])
+        for source in range(m):
+          np.testing.assert_array_equal(words[..., 3 - source], old[..., 1])
+    record = runs.episodes(task, 'expert', sources=3, drift=0.2, unreliable=0.25)
+    np.testing.assert_array_equal(record['state_id'], plain['state_id'])
+    self.assertEqual(runs.success(record), 1)
+    honest = record['observation'][..., 1:] == plain['observation'][..., 1:]
+    liars = ~honest.all(axis=1)
+    self.assertAlmostEqual(liars.mean(), 0.25, delta=0.03)
+    self.assertAlmostEqual(honest.mean(), 1 - 0.25 * 0.75, delta=0.02)
+
   def test_reseed_keeps_the_instance_and_changes_the_noise(self):
     task = runs.build('horizon')
     state, *_ = task.reset(keys.root(0), task.knobs)
@@ -86,7 +106,7 @@ class HorizonTest(parameterized.TestCase):
     np.testing.assert_array_equal(follow(a), follow(a))
 
   def test_bad_sizes(self):
-    for sizes in (dict(actions=1), dict(max_turns=0)):
+    for sizes in (dict(actions=1), dict(max_turns=0), dict(max_sources=0)):
       with self.assertRaisesRegex(ValueError, 'horizon: '):
         horizon.make(**sizes)
 

@@ -26,7 +26,8 @@ ARROWS = {
     'build': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'slots'},
     'ranges': set(),
     'check': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'ranges'},
-    'learn': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'check', 'ranges', 'learn'},
+    'learn': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'check', 'ranges',
+                           'learn'},
     'study': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'check', 'ranges',
                            'learn', 'study'},
 }

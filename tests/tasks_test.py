@@ -23,6 +23,13 @@ CASES = (
     ('line', 'line', {}, 0.005),
     ('meeting', 'meeting', {}, 0.08),
     ('triage', 'triage', {}, 0.11),
+    ('countdown', 'countdown', {}, 0.001),
+    ('ladder', 'ladder', {}, 0.001),
+    ('ladder_macro', 'ladder', dict(max_level=5, macro=3), 0.001),
+    ('keychain', 'keychain', {}, 0.03),
+    ('keychain_hard', 'keychain', dict(max_doors=3, max_distractors=3), 0.01),
+    ('sokoban', 'sokoban', {}, 0.2),
+    ('sokoban_hard', 'sokoban', dict(size=5, max_boxes=2, max_depth=12), 0.05),
 )
 
 
@@ -69,6 +76,24 @@ class ContractTest(parameterized.TestCase):
     for order in (1, -1):
       again = runs.episodes(task, 'uniform', seed=3, order=order)
       jax.tree.map(np.testing.assert_array_equal, first, again)
+
+  @parameterized.parameters('horizon', 'ladder', 'keychain', 'sokoban')
+  def test_a_restored_state_goes_on_bit_for_bit(self, module):
+    task = runs.build(module)
+
+    @jax.jit
+    def play(state):
+      def turn(state, i):
+        out = task.step(state, 1 + (i + jnp.arange(task.action_len)) % (len(task.vocab) - 1),
+                        jnp.ones(task.action_len, bool), task.knobs)
+        return out.state, out
+      return jax.lax.scan(turn, state, 1 + jnp.arange(3))[1]
+
+    first = play(jax.jit(task.reset)(keys.root(0), task.knobs)[0])
+    stored = jax.tree.map(lambda x: np.array(x[-1]), first.state)
+    one, other = (play(jax.tree.map(jnp.asarray, stored)) for _ in range(2))
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+    self.assertEqual(jax.tree.structure(stored), jax.tree.structure(first.state))
 
   @parameterized.named_parameters(*CASES)
   def test_expert_solves_it_and_knobs_compile_once(self, module, sizes, _):

@@ -1,10 +1,15 @@
 """Tasks. `__all__` is the list of names that a config may choose; each module has a `make`."""
 
 from grpo.tasks import arithmetic
+from grpo.tasks import countdown
 from grpo.tasks import horizon
+from grpo.tasks import keychain
+from grpo.tasks import ladder
 from grpo.tasks import line
 from grpo.tasks import meeting
 from grpo.tasks import programs
+from grpo.tasks import sokoban
 from grpo.tasks import triage
 
-__all__ = ['arithmetic', 'programs', 'horizon', 'line', 'meeting', 'triage']
+__all__ = ['arithmetic', 'countdown', 'programs', 'ladder', 'horizon', 'keychain', 'sokoban',
+           'line', 'meeting', 'triage']

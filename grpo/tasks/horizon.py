@@ -18,8 +18,12 @@ Knobs: `horizon` T (turns, at most max_turns), `decisive` K, `visibility` v (sha
 the status shows from the next observation on), `undo` b (probability that a right action repairs),
 `drift` d (probability a turn that the mode flips; the status names the new mode once, when it
 happens), `delay` (routine turns at the end, between the last decisive block and the reward),
-`unmarked` (1: decisive cues look like the others). With all but T and K at 0, the case is easy:
-failures hidden, no drift, and cue -> action is one table.
+`unmarked` (1: decisive cues look like the others), `sources` m (how many times the cue is told, by
+m sources) and `unreliable` e (probability that a source lies: for the whole episode it tells of a
+uniform cue). With all but T, K and m at 0, the case is easy: failures hidden, no drift, and cue ->
+action is one table. Liars are part of the instance, what they say is noise; the latent chain knows
+neither, so the exact values of policies that act on the latent state stay as they are. The expert
+sees the true cue; with e > 0 nobody who reads the sources can always do as well.
 
 Prompts are few: the first cue is all that varies (n prompts). Train and held-out episodes share
 their prompts and differ in the noise only; there is no split to make. Different streams give
@@ -52,6 +56,7 @@ class State:
   damage: jax.Array  # int32 []; OK, HURT, LOST
   shown: jax.Array   # int32 []; 1 if the status tells of the damage
   noise: jax.Array   # uint32 [2]; seed of the episode's noise, as plain numbers
+  liars: jax.Array | None = None  # bool [M]; sources that tell of any cue
 
 
 def is_decisive(turn, knobs):
@@ -85,12 +90,13 @@ def states(turn, actions) -> State:
   return State(jnp.full_like(i, turn), i // 12, i // 6 % 2, i // 2 % 3, i % 2, None)
 
 
-def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
+def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1) -> base.Task:
   """The task with `actions` actions (n) and room for `max_turns` turns.
 
   Args:
     actions: n, at least 2.
     max_turns: largest horizon; `horizon` defaults to it, and is cut to it.
+    max_sources: M, room for sources; `sources` defaults to 1. The last `sources` of them speak.
 
   Returns:
     The task; `decisive` defaults to 2.
@@ -99,6 +105,9 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
     raise ValueError(f'horizon: actions must be at least 2, got {actions}')
   if max_turns < 1:
     raise ValueError(f'horizon: max_turns must be at least 1, got {max_turns}')
+  if max_sources < 1:
+    raise ValueError(f'horizon: max_sources must be at least 1, got {max_sources}')
+  M, places = max_sources, jnp.arange(max_sources + 1)
   routine, marked = ACTION + actions, ACTION + 2 * actions
   status = ACTION + 3 * actions
   vocab = (('_',) + tuple(f'a{i}' for i in range(actions)) + tuple(f'c{i}' for i in range(actions))
@@ -106,12 +115,15 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
            + tuple(f'{level}{news}' for level in ('ok', 'hurt', 'lost')
                    for news in ('', ':m0', ':m1')))
 
-  def show(state, news, knobs):
-    """Tokens [2]: status and cue. `news` is 0, or 1 + the mode to name."""
+  def show(state, news, lies, knobs):
+    """Tokens [1 + M] and which are real: status and cues. `news` is 0, or 1 + the mode to name."""
+    first = M - jnp.clip(jnp.asarray(knobs['sources'], jnp.int32), 1, M)
     level = jnp.where(state.shown > 0, state.damage, OK)
     mark = is_decisive(state.turn, knobs) & (jnp.asarray(knobs['unmarked'], jnp.float32) < 0.5)
-    cue = jnp.where(mark, marked, routine) + state.cue
-    return jnp.stack([status + 3 * level + news, cue]).astype(jnp.int32)
+    cues = jnp.where(mark, marked, routine) + jnp.where(state.liars, pick(lies), state.cue)
+    cues = jnp.concatenate([jnp.zeros(1, jnp.int32), cues])
+    words = jnp.where(places == first, status + 3 * level + news, cues)
+    return jnp.where(places >= first, words, PAD).astype(jnp.int32), places >= first
 
   def noise_of(key):
     return jax.random.bits(key, (2,), jnp.uint32)
@@ -126,15 +138,17 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
   def reset(key, knobs):
     zero = jnp.zeros((), jnp.int32)
     cue = pick(jax.random.uniform(jax.random.fold_in(key, 0)))
-    state = State(zero, cue, zero, zero, zero, noise_of(jax.random.fold_in(key, 1)))
-    return state, show(state, 1 + zero, knobs), jnp.ones(2, bool)
+    draw = jax.random.uniform(jax.random.fold_in(key, 2), (2, M))
+    liars = draw[0] < jnp.asarray(knobs['unreliable'], jnp.float32)
+    state = State(zero, cue, zero, zero, zero, noise_of(jax.random.fold_in(key, 1)), liars)
+    return state, *show(state, 1 + zero, draw[1], knobs)
 
   def step(state, action, valid, knobs):
     horizon = jnp.clip(jnp.asarray(knobs['horizon'], jnp.int32), 1, max_turns)
     visibility, undo, drift = (jnp.asarray(knobs[k], jnp.float32)
                                for k in ('visibility', 'undo', 'drift'))
     noise = jax.random.wrap_key_data(state.noise, impl='threefry2x32')
-    draw = jax.random.uniform(jax.random.fold_in(noise, state.turn), (4,))
+    draw = jax.random.uniform(jax.random.fold_in(noise, state.turn), (4 + M,))
     hit = valid[0] & (action[0] == ACTION + right_action(state, actions))
     fail = is_decisive(state.turn, knobs) & ~hit
     repaired = (state.damage == HURT) & hit & (draw[0] < undo)
@@ -145,11 +159,11 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
     mode = jnp.where(flip, 1 - state.mode, state.mode)
     cue = pick(draw[3])
     after = State(state.turn + 1, cue, mode, damage, (seen & (damage != OK)).astype(jnp.int32),
-                  state.noise)
+                  state.noise, state.liars)
     over = after.turn >= horizon
     score = (over & (damage == OK)).astype(jnp.float32)
-    return base.Step(after, show(after, jnp.where(flip, 1 + mode, 0), knobs), jnp.ones(2, bool),
-                     score, score, over, jnp.asarray(False))
+    shown = show(after, jnp.where(flip, 1 + mode, 0), draw[4:], knobs)
+    return base.Step(after, *shown, score, score, over, jnp.asarray(False))
 
   def state_id(state):
     """1 + turn * 12 n + index: `id - 1` is the place in the flattened arrays of the oracle."""
@@ -167,8 +181,10 @@ def make(*, actions: int = 4, max_turns: int = 8) -> base.Task:
     return (ACTION + right_action(state, actions))[None].astype(jnp.int32), jnp.ones(1, bool)
 
   return base.Task(
-      vocab=vocab, prompt_len=2, action_len=1, observation_len=2, max_turns=max_turns, stop_ids=(),
+      vocab=vocab, prompt_len=1 + M, action_len=1, observation_len=1 + M, max_turns=max_turns,
+      stop_ids=(),
       knobs=dict(horizon=max_turns, decisive=min(2, max_turns), visibility=0.0, undo=0.0, drift=0.0,
-                 delay=0, unmarked=0.0),
-      reset=reset, reseed=reseed, step=step, state_id=state_id, expert=expert, prompt_space=actions,
+                 delay=0, unmarked=0.0, sources=1, unreliable=0.0),
+      reset=reset, reseed=reseed, step=step, state_id=state_id, expert=expert,
+      prompt_space=actions if M == 1 else None,
       potential=potential)
