@@ -68,7 +68,7 @@ def notes() -> dict[str, Any]:
     missing = sorted({'neighbour', 'slots', 'traps'} - set(note))
     unknown = sorted(set(note) - {'neighbour', 'slots', 'traps', *CODES})
     if missing or unknown or not note['traps']:
-      raise cli.UsageError(f'docs/notes.toml: {name}: unknown {unknown}, missing {missing} or a trap')
+      raise cli.UsageError(f'{NOTES.name}, {name}: unknown {unknown}, lacks {missing or "a trap"}')
   return data
 
 
@@ -198,7 +198,7 @@ def page() -> str:
   lines = [HEAD, *table(), '']
   for name in names():
     lines += section(name, data['methods'][name])
-  lines += ['## Left out', '', 'Methods that a reader may look for, and why there is no config:', '']
+  lines += ['## Left out', '', 'Methods one may look for, and why there is no config:', '']
   lines += [f'- {name}: {reason}.' for name, reason in data['left_out'].items()]
   return '\n'.join(lines) + '\n'
 
