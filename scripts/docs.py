@@ -46,7 +46,7 @@ A method is one choice for each slot (see [README.md](../README.md)). Values are
 functions that a config names: capital letters behind an underscore are the axes of an array (P
 prompts, G samples, K chunks, T tokens), and sg[] stops the gradient. What TRL and verl do is stated
 where their source was read, at versions of July and August 2026; no entry for a code means that
-nothing was checked there, not that it agrees. The source of tunix was not read for this page.
+nothing was checked there. The source of tunix was not read for this page.
 
 ## All methods, and what differs from GRPO
 """
@@ -84,8 +84,8 @@ def fields(name: str) -> dict[str, Any]:
 
 def differences(name: str, other: str) -> list[str]:
   """Slots in which two configs differ, in the order of the base."""
-  mine, its = fields(name), fields(other)
-  return [k for k in mine if mine[k] != its[k]]
+  its = fields(other)
+  return [k for k, v in fields(name).items() if v != its[k]]
 
 
 def call(spec: Mapping[str, Any]) -> str:
@@ -119,12 +119,12 @@ def functions(slot: str, value: Any) -> list[Any]:
                aggregate=slots.aggregate, shape=slots.rewards, filter=slots.filters,
                correction=slots.corrections, gate=slots.gates, weigh=slots.weigh,
                memory=slots.memory, auxiliary=slots.auxiliary, branch=branch)
-  if slot == 'critic':
-    return [critics.CriticSpec] if value['name'] != 'none' else []
+  if slot == 'critic' and value['name'] != 'none':
+    return [critics.CriticSpec]
   if slot not in where:
     return []
   specs = [value[k] for k in sorted(value)] if slot in LABELLED else [value]
-  rooms = where[slot] if isinstance(where[slot], tuple) else (where[slot],)
+  rooms = where[slot] if isinstance(where[slot], tuple) else [where[slot]]
   found = {n: getattr(room, n) for room in rooms for n in room.__all__}
   return [found[s['name']] for s in specs]
 
@@ -210,14 +210,11 @@ def main(argv):
     cells.write(PAGE, made)
     print(f'wrote {PAGE.relative_to(cli.ROOT)}: {len(names())} methods')
     return 0
-  old = PAGE.read_text(encoding='utf-8') if PAGE.exists() else ''
-  diff = [x for x in difflib.unified_diff(old.splitlines(), made.splitlines(), n=0, lineterm='')
-          if x[0] in '+-'][2:]
-  if not diff:
-    return 0
-  print(f'docs/methods.md is out of date ({len(diff)} lines, first {diff[0][:60]!r}): '
-        'run python -m scripts.docs')
-  return 1
+  old = PAGE.read_text(encoding='utf-8').splitlines() if PAGE.exists() else []
+  diff = [*difflib.unified_diff(old, made.splitlines(), n=0, lineterm='')][3:]
+  if diff:
+    print(f'docs/methods.md is out of date, first at {diff[0][:60]!r}: run python -m scripts.docs')
+  return bool(diff)
 
 
 if __name__ == '__main__':

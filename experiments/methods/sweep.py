@@ -12,8 +12,8 @@ ARMS = tuple(sorted(p.stem for p in pathlib.Path(cli.ROOT / 'configs').glob('[!_
                     if p.stem != 'base'))
 TURNS = 8
 # Arms that an answer of one turn cannot have: arithmetic has no potential, and nothing to fork.
-NO_POTENTIAL, NO_FORK = ('mt_grpo', 'potential_shaping'), ('arpo', 'spo_tree', 'tree_grpo', 'treerl')
-LEFT_OUT = dict(arithmetic=NO_POTENTIAL + NO_FORK, horizon=())
+LEFT_OUT = dict(arithmetic=('mt_grpo', 'potential_shaping', 'arpo', 'spo_tree', 'tree_grpo',
+                            'treerl'), horizon=())
 # Rows that are played for each one that is trained on: continuations from every boundary, or one
 # greedy episode. They are rollouts as well, so such an arm gets fewer prompts.
 SAMPLES = dict(arithmetic=dict(vine_ppo=3, spo_chain=3), horizon=dict(vine_ppo=1, spo_chain=2))
