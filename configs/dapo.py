@@ -1,10 +1,11 @@
-"""DAPO: clip-higher, token mean, flat groups dropped, truncated answers punished softly.
+"""DAPO: clip-higher, token mean, flat groups dropped; its soft punishment of length is off.
 
 arXiv:2503.14476, section 3
 
   python -m scripts.train --config=configs/dapo.py:smoke --workdir=runs/dapo
 
-Dropped groups are not refilled here; soft overlong punishment is the slot shape: overlong.
+Dropped groups are not refilled here. The tasks limit answers to a few tokens; where length matters
+add the punishment: a labelled slot of method.shape, overlong, whose `cache` is in tokens.
 """
 
 from configs import base

@@ -1,0 +1,76 @@
+"""Every config on one checked answer and on eight turns, at equal rollouts."""
+
+import pathlib
+
+from scripts import cells as sweep_cells
+from scripts import cli
+
+BASE = 'grpo'
+SCORE = 'success_last'  # success on fresh episodes after the last step; fixed before the first run
+
+ARMS = tuple(sorted(p.stem for p in pathlib.Path(cli.ROOT / 'configs').glob('[!_]*.py')
+                    if p.stem != 'base'))
+TURNS = 8
+# Arms that an answer of one turn cannot have: arithmetic has no potential, and nothing to fork.
+LEFT_OUT = dict(arithmetic=('mt_grpo', 'potential_shaping', 'arpo', 'spo_tree', 'tree_grpo',
+                            'treerl'), horizon=())
+# Rows that are played for each one that is trained on: continuations from every boundary, or one
+# greedy episode. They are rollouts as well, so such an arm gets fewer prompts.
+SAMPLES = dict(arithmetic=dict(vine_ppo=3, spo_chain=3), horizon=dict(vine_ppo=1, spo_chain=2))
+EXTRA = dict(arithmetic=dict(vine_ppo=4, spo_chain=4, remax=2),
+             horizon=dict(vine_ppo=9, spo_chain=9, remax=2))
+# Prompts and group of a step, and steps. On horizon the product times length, layers, width stays
+# where programs compile in seconds (grpo/learn/compiling.py); on arithmetic nothing learns there.
+_BUDGET = dict(arithmetic=dict(smoke=(32, 4, 2), small=(32, 4, 60), full=(256, 16, 2000)),
+               horizon=dict(smoke=(18, 4, 2), small=(18, 4, 25), full=(72, 16, 2000)))
+_SEEDS = dict(smoke=2, small=8, full=16)
+
+
+def setting(task: str, size: str) -> dict:
+  """Overrides that all arms of a task share."""
+  prompts, group, steps = _BUDGET[task][size]
+  shared = {'sample.prompts': prompts, 'sample.group': group, 'train.minibatches': 2,
+            'steps': steps, 'log_every': max(1, steps // 5), 'checkpoint.every': steps}
+  if task == 'horizon':
+    shared |= {'task.horizon': TURNS, 'task.decisive': 2, 'window.turns': TURNS}
+  if size == 'full':
+    return shared
+  if task == 'arithmetic':  # as in experiments/quickstart; smaller models did not learn
+    return shared | {'model.layers': 1, 'clone.pass_rate': 0.75, 'clone.learning_rate': 2e-3,
+                     'train.learning_rate': 1e-3, 'train.warmup': 10, 'train.b2': 0.99}
+  return shared | {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 32, 'model.heads': 1,
+                   'clone.prompts': 16, 'train.learning_rate': 3e-3, 'train.warmup': 10}
+
+
+def overrides(arm: str, task: str, size: str) -> dict:
+  """Those of the task, and what keeps the arm's rollouts and its critic comparable."""
+  made = setting(task, size)
+  plain = cli.load(f'configs/{arm}.py:{size},{task}')
+  prompts, group, steps = _BUDGET[task][size]
+  if plain.sample.group == 1:
+    made |= {'sample.prompts': prompts * group, 'sample.group': 1}
+  made['sample.prompts'] //= EXTRA[task].get(arm, 1)
+  if plain.train.minibatches == 1:  # no ratio to correct a second update with
+    del made['train.minibatches']
+  if plain.method.critic.name != 'none':
+    made['method.critic.learning_rate'] = made.get('train.learning_rate',
+                                                   plain.train.learning_rate)
+    if plain.method.critic.warmup:  # a share of its steps trains the critic alone
+      made['method.critic.warmup'] = max(1, steps // 10)
+  if arm in SAMPLES[task]:
+    made['method.branch.samples'] = SAMPLES[task][arm]
+  return made
+
+
+def cells(size: str) -> list[sweep_cells.Cell]:
+  """All arms that a task can have; the seeds of an arm are those of every other arm."""
+  made = []
+  for task, name, turns, cost in (('arithmetic', 'one answer', 1, 1.0),
+                                  ('horizon', f'{TURNS} turns', TURNS, 1.5)):
+    for arm in (a for a in ARMS if a not in LEFT_OUT[task]):
+      chosen = overrides(arm, task, size)
+      heavy = 1.5 if 'method.critic.learning_rate' in chosen or arm in EXTRA[task] else 1.0
+      made.append(sweep_cells.Cell(
+          'methods', arm, task, name, f'configs/{arm}.py:{size},{task}', chosen,
+          tuple(range(_SEEDS[size])), horizon=turns, cost=cost * heavy))
+  return made

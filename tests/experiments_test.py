@@ -1,0 +1,62 @@
+"""Cells of the experiments: they resolve, pass every check, and play as many rollouts each."""
+
+import collections
+
+from absl.testing import absltest
+from absl.testing import parameterized
+
+from experiments.methods import sweep
+from grpo import build
+from grpo import check
+from grpo.learn import compiling
+from scripts import cells
+from scripts import docs
+from scripts import launch
+
+
+def rollouts(plain, parts):
+  """Episodes of a run that are played, trained on or not."""
+  sample = plain['sample']
+  rows = parts.branch.rows if parts.branch else sample['group'] + sample['greedy']
+  return sample['prompts'] * rows * plain['steps']
+
+
+class MethodsTest(parameterized.TestCase):
+
+  @parameterized.parameters('smoke', 'small')
+  def test_cells_are_legal_and_cost_the_same_rollouts(self, size):
+    played, arms = collections.defaultdict(set), collections.defaultdict(list)
+    for cell in sweep.cells(size):
+      plain = build.plain(cells.resolve(cell))
+      check.check(plain, seeds=len(cell.seeds))
+      parts = build.parts(plain)
+      played[cell.task].add(rollouts(plain, parts))
+      arms[cell.task].append(cell.arm)
+      positions = (plain['sample']['prompts'] * plain['sample']['group'] * plain['steps']
+                   * parts.layout.stream)
+      work = positions * plain['model']['layers'] * plain['model']['hidden']
+      if cell.task == 'horizon':
+        self.assertLessEqual(work, compiling.BRIEF, f'{cell.arm} would compile for long')
+    self.assertEqual({task: len(x) for task, x in played.items()}, dict(arithmetic=1, horizon=1))
+    for task, found in arms.items():
+      self.assertSameElements([*found, *sweep.LEFT_OUT[task]], docs.names())
+      self.assertLen(set(found), len(found))
+    self.assertEmpty(sweep.LEFT_OUT['horizon'])
+
+  @parameterized.parameters(*sweep.LEFT_OUT['arithmetic'])
+  def test_what_is_left_out_is_refused(self, arm):
+    config = cells.resolve(cells.Cell('methods', arm, 'arithmetic', 'one answer',
+                                      f'configs/{arm}.py:small,arithmetic',
+                                      sweep.setting('arithmetic', 'small'), (0,)))
+    with self.assertRaises(ValueError):
+      plain = build.plain(config)
+      check.check(plain)
+      build.parts(plain)
+
+  def test_ids_are_unique(self):
+    plan = launch.make_plan(sweep.cells('small'))
+    self.assertLen(plan, len(sweep.cells('small')))
+
+
+if __name__ == '__main__':
+  absltest.main()

@@ -1,0 +1,77 @@
+"""docs/methods.md is what the code says, and each config differs from its neighbour as stated."""
+
+import contextlib
+import io
+import pathlib
+import tempfile
+from unittest import mock
+
+from absl import flags
+from absl.testing import absltest
+from absl.testing import flagsaver
+from absl.testing import parameterized
+
+from scripts import cli
+from scripts import docs
+
+
+class MethodsDocsTest(parameterized.TestCase):
+
+  def test_page_is_up_to_date(self):
+    self.assertEqual(docs.PAGE.read_text(encoding='utf-8'), docs.page(),
+                     'run python -m scripts.docs')
+
+  @parameterized.parameters(*docs.names())
+  def test_every_config_has_a_section_and_a_row(self, name):
+    page = docs.PAGE.read_text(encoding='utf-8')
+    self.assertIn(f'\n## {name}\n', page)
+    self.assertIn(f'\n| [{name}](#{name}) |', page)
+    self.assertIn(f'(../configs/{name}.py)', page)
+
+  @parameterized.parameters(*docs.names())
+  def test_a_config_differs_from_its_neighbour_in_the_stated_slots_only(self, name):
+    note = docs.notes()['methods'][name]
+    if name == docs.BASE:
+      self.assertEqual((note['neighbour'], note['slots']), ('', []))
+      return
+    self.assertNotEqual(note['neighbour'], name)
+    self.assertSameElements(docs.differences(name, note['neighbour']), note['slots'])
+    self.assertNotEmpty(note['slots'])
+
+  def test_neighbours_lead_to_the_base(self):
+    entries = docs.notes()['methods']
+    for name in entries:
+      seen = [name]
+      while entries[seen[-1]]['neighbour']:
+        self.assertNotIn(entries[seen[-1]]['neighbour'], seen)
+        seen.append(entries[seen[-1]]['neighbour'])
+      self.assertEqual(seen[-1], docs.BASE)
+
+  def test_what_is_left_out_has_a_reason(self):
+    page = docs.PAGE.read_text(encoding='utf-8')
+    for name, reason in docs.notes()['left_out'].items():
+      self.assertGreater(len(reason), 20, name)
+      self.assertIn(f'- {name}: {reason}.', page)
+
+  def test_check_tells_of_drift_and_writes_nothing(self):
+    if not flags.FLAGS.is_parsed():
+      flags.FLAGS(['test'])
+    with tempfile.TemporaryDirectory() as folder:
+      page = pathlib.Path(folder) / 'methods.md'
+      page.write_text('old\n')
+      out = io.StringIO()
+      with (mock.patch.object(docs, 'PAGE', page), flagsaver.flagsaver(check=True),
+            contextlib.redirect_stdout(out)):
+        self.assertEqual(docs.main([]), 1)
+      self.assertEqual(page.read_text(), 'old\n')
+    self.assertLen(out.getvalue().splitlines(), 1)
+    self.assertIn('python -m scripts.docs', out.getvalue())
+
+  def test_a_config_without_notes_is_refused(self):
+    with mock.patch.object(docs, 'names', lambda: ['grpo', 'nothing']):
+      with self.assertRaisesRegex(cli.UsageError, 'nothing'):
+        docs.notes()
+
+
+if __name__ == '__main__':
+  absltest.main()
