@@ -111,6 +111,7 @@ class Launcher:
   def __init__(self, plan: Mapping[str, cells.Cell], workdir: pathlib.Path, processes: int,
                runner: str):
     self.plan, self.workdir = plan, workdir.resolve()
+    cells.set_aside(self.workdir, plan)
     self.skipped = {n for n in plan if cells.result_path(self.workdir, n).exists()}
     self.processes = max(1, min(processes, len(plan) - len(self.skipped)))
     self.launch = time.strftime('%Y%m%d-%H%M%S-') + str(os.getpid())
@@ -126,7 +127,7 @@ class Launcher:
     for name in self.plan:
       if not cells.result_path(self.workdir, name).exists():
         failure = cells.read(cells.failure_path(self.workdir, name))
-        if failure and failure['launch'] == self.launch:
+        if failure and failure.get('launch') == self.launch:
           out[name] = failure['reason']
     return out
 
