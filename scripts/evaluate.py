@@ -18,7 +18,7 @@ import numpy as np
 
 from scripts import cli
 
-_WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of a run by scripts.train.', required=True)
+_WORKDIR = cli.folder_flag('workdir', 'Folder of a run by scripts.train.', required=True)
 _PROMPTS = flags.DEFINE_integer('prompts', 128, 'Held-out prompts.', lower_bound=1)
 _REPEATS = flags.DEFINE_integer('repeats', 8, 'Episodes of each prompt.', lower_bound=1)
 _PASSES = flags.DEFINE_list('passes', ['1', '8'], 'Values of k; each at most --repeats.')

@@ -85,6 +85,10 @@ def _stop(processes):
       process.wait()
 
 
+def _terminated(signum, frame):
+  raise cli.Terminated
+
+
 class Live:
   """One line that is redrawn on a terminal; plain lines now and then elsewhere."""
 
@@ -194,7 +198,7 @@ class Launcher:
     live = Live()
     workers = {}
     # A terminated launcher ends as one that was interrupted: with its workers.
-    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    handler = signal.signal(signal.SIGTERM, _terminated)
     try:
       for k in range(self.processes):
         workers[k] = self._start(k)
