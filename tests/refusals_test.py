@@ -15,6 +15,7 @@ from unittest import mock
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from grpo.study import evaluation
 from scripts import cells
 from scripts import cli
 from scripts import experiment
@@ -130,6 +131,34 @@ class FolderTest(parameterized.TestCase):
       cells.write(folder / 'b' / 'c.csv', 'text')
 
 
+# One process for all: flags of a command may be defined only once in this one.
+EVALUATE = '''
+import sys
+from absl import flags
+from absl.testing import flagsaver
+from scripts import cli
+from scripts import evaluate
+flags.FLAGS(['evaluate', '--workdir=runs/none'])
+for argument in sys.argv[1:]:
+  with flagsaver.flagsaver():
+    flags.FLAGS(['evaluate', argument])
+    try:
+      evaluate.main([])
+    except cli.UsageError as error:
+      print(error)
+'''
+_TASK = 'changes the task only; FIELD must start with task.'
+_NUMBER = 'needs task.FIELD=NUMBER, such as task.horizon=8'
+BAD = {
+    '--top_p=0': 'must be above 0, at most 1', '--top_p=nan': 'must be above 0, at most 1',
+    '--top_p=1.1': 'must be above 0, at most 1', '--temperature=0': 'must be above 0, finite',
+    '--temperature=nan': 'must be above 0, finite',
+    '--temperature=inf': 'must be above 0, finite',
+    '--set=model.hidden=8': _TASK, '--set=horizon=8': _TASK, '--set=task.name="horizon"': _NUMBER,
+    '--set=task.horizon=true': _NUMBER, '--set=task.visibility=NaN': _NUMBER,
+    '--set=task.horizon': _NUMBER}
+
+
 def start(*arguments):
   return subprocess.Popen([sys.executable, '-m', *map(str, arguments)], cwd=ROOT, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -163,6 +192,22 @@ class CommandTest(parameterized.TestCase):
     _, err = (process := start('scripts.train', f'--workdir={folder}')).communicate()
     self.assertEqual(process.returncode, 2, err)
     self.assertRegex(err, r'^train: --workdir=\S* holds a sweep: choose another folder')
+
+  def test_evaluate(self):
+    process = subprocess.run([sys.executable, '-c', EVALUATE, *BAD], cwd=ROOT, text=True,
+                             capture_output=True)
+    self.assertEqual(process.returncode, 0, process.stderr)
+    for (argument, message), line in zip(BAD.items(), process.stdout.splitlines(), strict=True):
+      self.assertEqual(line, f'{argument}: {message}')
+
+  @parameterized.parameters('', '{"config": ', '[]', '{}', '{"config": 3, "seeds": 4}')
+  def test_evaluate_names_a_config_that_is_unreadable(self, text):
+    folder = fake_runner.folder(self)
+    (folder / 'config.json').write_text(text)
+    with self.assertRaisesRegex(ValueError, f'{folder}/config.json is unreadable: it should hold'):
+      evaluation.load(folder)
+    with self.assertRaisesRegex(ValueError, 'top_p: must be above 0 and at most 1, got nan'):
+      evaluation.run(folder, prompts=1, repeats=1, passes=[1], top_p=float('nan'))
 
   @parameterized.parameters((signal.SIGTERM, 143), (signal.SIGINT, 130))
   def test_exit_code_of_a_signal(self, signum, code):
