@@ -136,14 +136,20 @@ def run(name: str, size: str, workdir: pathlib.Path, *, processes: int,
   Raises:
     UsageError: the workdir holds another experiment or size, a single run, or cannot be used.
   """
+  base = experiment(name).BASE
   plan = launch.make_plan(experiment(name).cells(size))
+  arms = {cell.arm for cell in plan.values()}
+  if base not in arms:
+    raise cli.unknown(f'arm of {name} for its BASE', base, arms)
   _claim(workdir, name, size, plan)
   processes = processes or min(len(os.sched_getaffinity(0)), 8)
   try:
     failed = launch.run(plan, workdir, processes=processes, runner=runner)
   finally:
     done = cells.collect(workdir, plan)
-  if done:
+  if done and (base,) not in tables.unique(tables.read(workdir / 'results.csv'), 'arm'):
+    print(f'no table: no cell of {base} has finished, with which the others are compared')
+  elif done:
     print(report(name, workdir))
     print(f'{workdir}: {", ".join(FILES)} (table.md also compares at equal FLOPs)')
   if failed:

@@ -103,6 +103,21 @@ class FolderTest(parameterized.TestCase):
     (workdir / 'sweep.json').write_text('{"exp')
     self.refuse(workdir, 'sweep.json is unreadable', size='smoke')
 
+  def test_without_its_base_there_is_no_table(self):
+    workdir = fake_runner.folder(self)
+    plan = launch.make_plan(experiment.experiment('quickstart').cells('smoke'))
+    store(workdir, {n: c for n, c in plan.items() if c.arm != 'grpo'})
+    failed = {n: 'reason' for n, c in plan.items() if c.arm == 'grpo'}
+    with mock.patch.object(launch, 'run', return_value=failed), \
+         contextlib.redirect_stdout(io.StringIO()) as printed:
+      self.assertEqual(
+          experiment.run('quickstart', 'smoke', workdir, processes=1, runner=RUNNER), 1)
+    self.assertStartsWith(printed.getvalue(), 'no table: no cell of grpo has finished')
+    self.assertIn('3 of 12 cells have no result', printed.getvalue())
+    module = experiment.experiment('quickstart')
+    with mock.patch.object(module, 'BASE', 'grop'):
+      self.refuse(workdir, "no arm of quickstart for its BASE 'grop': did you mean 'grpo'", 'smoke')
+
   def test_a_workdir_of_a_single_run(self):
     workdir = fake_runner.folder(self)
     (workdir / 'config.json').write_text('{}')
