@@ -49,7 +49,8 @@ def unknown(kind: str, name: str, known: Iterable[str],
   """Error for a name that does not exist: names the nearest one, by a part of it, or else all."""
   known = sorted(known)
   parts = {part(k): k for k in known}
-  near = difflib.get_close_matches(part(name), parts, n=1, cutoff=0.5)
+  near = difflib.get_close_matches(part(name), parts, n=5, cutoff=0.5)
+  near.sort(key=lambda n: sorted(n) != sorted(part(name)))  # swapped letters before others
   hint = f'did you mean {parts[near[0]]!r}?' if near else f'known are {", ".join(known) or "none"}'
   return UsageError(f'no {kind} {name!r}: {hint}')
 
@@ -171,11 +172,13 @@ def load(spec: str) -> ml_collections.ConfigDict:
 
 def _no_config(path):
   """Error for a config file that does not exist; names a similar one."""
-  folder = path.parent if path.parent.is_dir() else ROOT / 'configs'
-  inside = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
-  return unknown('config file', str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path),
-                 (str(inside / p.name) for p in folder.glob('[!_]*.py') if p.name != 'base.py'),
-                 part=lambda name: pathlib.Path(name).stem)  # a folder in common is no likeness
+  inside = lambda p: str(p.relative_to(ROOT) if p.is_relative_to(ROOT) else p)
+  known = []
+  for folder in (path if path.is_dir() else path.parent, ROOT / 'configs'):
+    known = known or [inside(p) for p in folder.glob('[!_]*.py')
+                      if p.name != 'base.py' and b'get_config' in p.read_bytes()]
+  # Compared by stem: a folder in common is no likeness.
+  return unknown('config file', inside(path), known, part=lambda name: pathlib.Path(name).stem)
 
 
 def parse(argv: list[str]) -> list[str]:

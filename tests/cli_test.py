@@ -116,6 +116,15 @@ class CliTest(parameterized.TestCase):
     self.assertIn('Traceback', out.stderr)
     self.assertIn(text, out.stderr)
 
+  @parameterized.parameters(
+      ('configs/gpro.py', r"did you mean 'configs/grpo\.py'"),
+      ('grpo.py', r"did you mean 'configs/grpo\.py'"),
+      ('configs', r'.*configs/\w+\.py'),
+      ('configs/zzzz.py', r'known are .*configs/grpo\.py'))
+  def test_nearest_config_is_that_of_the_stem(self, spec, hint):
+    with self.assertRaisesRegex(cli.UsageError, f"^no config file '{spec}': {hint}"):
+      cli.load(spec)
+
   def test_unknown_lists_all_when_nothing_is_near(self):
     self.assertEqual(str(cli.unknown('arm', 'zzz', ['b', 'a'])), "no arm 'zzz': known are a, b")
 
