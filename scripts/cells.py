@@ -2,7 +2,8 @@
 
 A cell is one arm in one setting; all its seeds run in one program. The id of a cell holds a hash of
 its whole config and its seeds, so a changed config is another cell and never meets an old result.
-Results are written beside and renamed: a file that exists is complete.
+Results are written beside and renamed: a file that exists is complete. One that was damaged later
+counts as not finished: `set_aside` renames it, and its cell runs again.
 
   WORKDIR/cells/ID.json         result; its cell is skipped by the next launch
   WORKDIR/cells/ID.failed.json  reason of the last failure; tried again by the next launch
@@ -26,6 +27,7 @@ import pathlib
 import platform
 import re
 import subprocess
+import sys
 from typing import Any
 
 import ml_collections
@@ -108,14 +110,21 @@ def cell_id(cell: Cell) -> str:
 
 
 def write(path: pathlib.Path, text: str) -> None:
-  """Writes beside the file and renames, so that it is never seen half-written."""
-  path.parent.mkdir(parents=True, exist_ok=True)
+  """Writes beside and renames, so that no file is half-written. An OSError names the file."""
   beside = path.with_name(f'.{path.name}.{os.getpid()}')
-  with open(beside, 'w', encoding='utf-8', newline='') as f:
-    f.write(text)
-    f.flush()
-    os.fsync(f.fileno())
-  os.replace(beside, path)
+  try:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(beside, 'w', encoding='utf-8', newline='') as f:
+      f.write(text)
+      f.flush()
+      os.fsync(f.fileno())
+    os.replace(beside, path)
+  except BaseException as error:
+    with contextlib.suppress(OSError):  # also of a folder that is a file, or is read-only
+      beside.unlink()
+    if isinstance(error, OSError):
+      raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk names no file
+    raise
 
 
 def result_path(workdir: pathlib.Path, name: str) -> pathlib.Path:
@@ -127,11 +136,41 @@ def failure_path(workdir: pathlib.Path, name: str) -> pathlib.Path:
 
 
 def read(path: pathlib.Path) -> dict[str, Any] | None:
-  """Content of a JSON file; None if it is not there."""
+  """Content of a JSON file; None if it is not there or holds no JSON object."""
   try:
-    return json.loads(path.read_text(encoding='utf-8'))
-  except FileNotFoundError:
+    data = json.loads(path.read_text(encoding='utf-8'))
+  except (OSError, ValueError):
     return None
+  return data if isinstance(data, dict) else None
+
+
+def read_result(workdir: pathlib.Path, name: str, cell: Cell) -> dict[str, Any] | None:
+  """Result of a cell; None if there is none, and a line on stderr if what is there is damaged."""
+  path = result_path(workdir, name)
+  data = read(path)
+  try:
+    if data is not None:
+      check(cell, data['counters'] | {f'curve/{k}': v for k, v in data['curves'].items()}
+            | dict(steps=data['steps']))
+      if data.keys() >= {'commit', 'versions', 'config_hash'} and 'seconds' in data['timing']:
+        return data
+  except (AttributeError, KeyError, TypeError, ValueError):
+    pass
+  if path.exists():
+    print(f'warning: {path} is damaged: its cell counts as not finished', file=sys.stderr)
+  return None
+
+
+def set_aside(workdir: pathlib.Path, plan: Mapping[str, Cell]) -> None:
+  """Renames damaged results to ID.damaged, so that those which exist are complete."""
+  for name, cell in plan.items():
+    path = result_path(workdir, name)
+    if not path.exists() or read_result(workdir, name, cell) is not None:
+      continue
+    lock = Lock(workdir, name)
+    if lock.take():  # else someone runs it right now and will replace the file
+      os.replace(path, path.with_suffix('.damaged'))
+      lock.free()
 
 
 @contextlib.contextmanager
@@ -222,6 +261,8 @@ def _csv(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> str:
 def collect(workdir: pathlib.Path, plan: Mapping[str, Cell]) -> int:
   """Writes results.csv, curves.csv and timings.csv from the finished cells, in the plan's order.
 
+  Without a finished cell it writes nothing: files that are there may be all that is left.
+
   Args:
     workdir: of the sweep.
     plan: id -> cell.
@@ -231,7 +272,7 @@ def collect(workdir: pathlib.Path, plan: Mapping[str, Cell]) -> int:
   """
   results, curves, timings, more, curve_names = [], [], [], set(), {'success': None}
   for name, cell in plan.items():
-    data = read(result_path(workdir, name))
+    data = read_result(workdir, name, cell)
     if data is None:
       continue
     label = dict(experiment=cell.experiment, arm=cell.arm, task=cell.task, setting=cell.setting,
@@ -249,6 +290,8 @@ def collect(workdir: pathlib.Path, plan: Mapping[str, Cell]) -> int:
       for e, step in enumerate(data['steps']):
         curves.append(label | dict(seed=seed, step=step)
                       | {k: v[i][e] for k, v in data['curves'].items()})
+  if not timings:
+    return 0
   keys = ('experiment', 'arm', 'task', 'setting', 'horizon', 'seed', 'step')
   write(workdir / 'results.csv', _csv([*COLUMNS[:-3], *sorted(more), *COLUMNS[-3:]], results))
   write(workdir / 'curves.csv', _csv([*keys, *curve_names], curves))

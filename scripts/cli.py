@@ -9,11 +9,13 @@
     cli.run(main)
 
 Bad input is: an unknown flag, a value of the wrong type, an unknown field after `--config.`, a
-config file that does not exist, and any ValueError that our own code raises. An error of a library,
+config file that does not exist, and any ValueError that our own code raises. What the system
+refuses, such as a full disk or a folder that is read-only, is one line too. An error of a library,
 or any other exception, is a fault of the program and keeps its traceback; so does everything under
 GRPO_TRACEBACK=1.
 """
 
+import ast
 from collections.abc import Callable, Iterable
 import difflib
 import importlib.util
@@ -38,11 +40,18 @@ class UsageError(ValueError):
   """What the user asked for cannot be done; the message is one clear line."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
-  """Error for a name that does not exist: names the nearest one, or else all."""
+class Terminated(KeyboardInterrupt):
+  """SIGTERM, where a command has work to end before it goes."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str],
+            part: Callable[[str], str] = str) -> UsageError:
+  """Error for a name that does not exist: names the nearest one, by a part of it, or else all."""
   known = sorted(known)
-  near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-  hint = f'did you mean {near[0]!r}?' if near else f'known are {", ".join(known) or "none"}'
+  parts = {part(k): k for k in known}
+  near = difflib.get_close_matches(part(name), parts, n=5, cutoff=0.5)
+  near.sort(key=lambda n: sorted(n) != sorted(part(name)))  # swapped letters before others
+  hint = f'did you mean {parts[near[0]]!r}?' if near else f'known are {", ".join(known) or "none"}'
   return UsageError(f'no {kind} {name!r}: {hint}')
 
 
@@ -84,8 +93,29 @@ def _check_config_flags(argv):
     if not value:
       raise UsageError('--config needs a file, such as configs/grpo.py:small')
     path = pathlib.Path(value.split(':', 1)[0])
-    if not path.is_file():
-      raise _no_config(path)
+    _check_config(path)
+
+
+def _check_config(path):
+  """Raises UsageError for a file that is no config. It is not run to see that: it may be anything.
+  """
+  if not path.is_file():
+    raise _no_config(path)
+  needed = f'config file {path}: needs to be a .py file that defines get_config'
+  if path.suffix != '.py':
+    raise UsageError(f'{needed}; it ends in {path.suffix!r}')
+  try:
+    tree = ast.parse(path.read_bytes())
+  except SyntaxError as error:
+    raise UsageError(f'{needed}; line {error.lineno or 1}: {error.msg}') from error
+  except (OSError, ValueError) as error:
+    raise UsageError(f'{needed}: {error}') from error
+  defined = {getattr(node, 'name', None) for node in ast.walk(tree)}  # functions and imports
+  defined |= {node.asname for node in ast.walk(tree) if isinstance(node, ast.alias)}
+  defined |= {node.id for node in ast.walk(tree)
+              if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+  if 'get_config' not in defined:
+    raise UsageError(f'{needed}; it does not define it')
 
 
 def _fail_override(error, argv, default):
@@ -120,13 +150,20 @@ def config_flag(default: str, text: str = 'Config file and its argument.') -> fl
     _fail_override(error, sys.argv, default)
 
 
+def folder_flag(name: str, text: str, required: bool = False) -> flags.FlagHolder:
+  """Defines a flag that names a folder; an empty one would mean the current folder."""
+  holder = flags.DEFINE_string(name, None, text, required=required)
+  flags.register_validator(holder, lambda value: value is None or bool(value.strip()),
+                           'needs a folder, such as runs/try')
+  return holder
+
+
 def load(spec: str) -> ml_collections.ConfigDict:
   """The config of 'FILE' or 'FILE:ARGUMENT', unlocked. FILE may be relative to the repository."""
   name, _, argument = spec.partition(':')
   path = pathlib.Path(name)
   path = path if path.is_file() else ROOT / name
-  if not path.is_file():
-    raise _no_config(path)
+  _check_config(path)
   module_spec = importlib.util.spec_from_file_location(f'config_{path.stem}', path)
   module = importlib.util.module_from_spec(module_spec)
   module_spec.loader.exec_module(module)
@@ -135,10 +172,13 @@ def load(spec: str) -> ml_collections.ConfigDict:
 
 def _no_config(path):
   """Error for a config file that does not exist; names a similar one."""
-  folder = path.parent if path.parent.is_dir() else ROOT / 'configs'
-  inside = folder.relative_to(ROOT) if folder.is_relative_to(ROOT) else folder
-  return unknown('config file', str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path),
-                 (str(inside / p.name) for p in folder.glob('[!_]*.py') if p.name != 'base.py'))
+  inside = lambda p: str(p.relative_to(ROOT) if p.is_relative_to(ROOT) else p)
+  known = []
+  for folder in (path if path.is_dir() else path.parent, ROOT / 'configs'):
+    known = known or [inside(p) for p in folder.glob('[!_]*.py')
+                      if p.name != 'base.py' and b'get_config' in p.read_bytes()]
+  # Compared by stem: a folder in common is no likeness.
+  return unknown('config file', inside(path), known, part=lambda name: pathlib.Path(name).stem)
 
 
 def parse(argv: list[str]) -> list[str]:
@@ -191,11 +231,17 @@ def run(main: Callable[[list[str]], int | None]) -> None:
       if isinstance(error, UsageError) or is_own(error):
         fail(error)
       raise
-    except KeyboardInterrupt:
-      print('interrupted; the same command continues', file=sys.stderr)
-      return 130
+    except KeyboardInterrupt as stop:
+      terminated = isinstance(stop, Terminated)
+      print(f'{"terminated" if terminated else "interrupted"}; the same command continues',
+            file=sys.stderr)
+      return 143 if terminated else 130
     except BrokenPipeError:  # whoever read our output has seen enough
       os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
       return 141
+    except OSError as error:
+      if error.strerror is None:  # raised by a library for something of its own
+        raise
+      fail(OSError(': '.join(str(x) for x in (error.filename, error.strerror) if x is not None)))
 
   app.run(guarded, flags_parser=parse)

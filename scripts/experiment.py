@@ -8,6 +8,7 @@ An experiment is a folder experiments/NAME with
 
 from collections.abc import Callable
 import importlib
+import json
 import os
 import pathlib
 from typing import Any
@@ -20,6 +21,7 @@ from scripts import launch
 
 SIZES = ('smoke', 'small', 'full')
 FILES = ('results.csv', 'curves.csv', 'table.md', 'figure.png')
+IDENTITY = 'sweep.json'  # in a workdir: the experiment and the size that it belongs to
 
 
 def run_cell(cell: cells.Cell, workdir: pathlib.Path,
@@ -90,20 +92,64 @@ def report(name: str, folder: pathlib.Path) -> str:
   return f'{head}\n{tables.NOTES}\n\n{tables.text(made)}'
 
 
-def run(name: str, size: str, workdir: pathlib.Path, *, processes: int,
-        runner: str = 'scripts.experiment:run_cell') -> int:
-  """Runs what is missing of an experiment and reports; returns the exit code."""
+def check_folder(folder: pathlib.Path, flag: str, name: str, size: str) -> None:
+  """Raises UsageError if the files of a sweep cannot go to a folder, or are not those it holds."""
+  place = f'--{flag}={folder}'
+  nearest = next(p for p in (folder, *folder.absolute().parents) if os.path.lexists(p))
+  if not nearest.is_dir():
+    raise cli.UsageError(f'{place}: {nearest} is in the way, it is not a folder')
+  for file in (*FILES, 'timings.csv', IDENTITY):
+    if (folder / file).is_dir():
+      raise cli.UsageError(f'{place}: {folder / file} is in the way, it is a folder')
+  if (folder / 'config.json').exists():
+    raise cli.UsageError(f'{place} holds a run of scripts.train: choose another folder')
+  if (folder / IDENTITY).exists():
+    found = cells.read(folder / IDENTITY) or {}
+    held = found.get('experiment'), found.get('size')
+    if held == (None, None):
+      raise cli.UsageError(f'{folder / IDENTITY} is unreadable: it should name experiment and size')
+    if held != (name, size):
+      raise cli.UsageError(f'{place} holds the sweep {held[0]} of size {held[1]}, not {name} of '
+                           f'size {size}: choose another folder')
+
+
+def _claim(workdir, name, size, plan):
+  """Makes the workdir that of one experiment and size, or raises UsageError."""
+  check_folder(workdir, 'workdir', name, size)
+  if (workdir / IDENTITY).exists():
+    return
+  # A workdir from before there was this file: its tables may only be replaced by the same sweep.
+  if (workdir / 'results.csv').exists() and not any(
+      cells.result_path(workdir, cell).exists() for cell in plan):
+    raise cli.UsageError(f'--workdir={workdir} holds results of another sweep than {name} of size '
+                         f'{size}: choose another folder')
   try:
-    workdir.mkdir(parents=True, exist_ok=True)
+    cells.write(workdir / IDENTITY, json.dumps(dict(experiment=name, size=size)) + '\n')
   except OSError as error:
     raise cli.UsageError(f'workdir {workdir} cannot be made: {error.strerror}') from error
+
+
+def run(name: str, size: str, workdir: pathlib.Path, *, processes: int,
+        runner: str = 'scripts.experiment:run_cell') -> int:
+  """Runs what is missing of an experiment and reports; returns the exit code.
+
+  Raises:
+    UsageError: the workdir holds another experiment or size, a single run, or cannot be used.
+  """
+  base = experiment(name).BASE
   plan = launch.make_plan(experiment(name).cells(size))
+  arms = {cell.arm for cell in plan.values()}
+  if base not in arms:
+    raise cli.unknown(f'arm of {name} for its BASE', base, arms)
+  _claim(workdir, name, size, plan)
   processes = processes or min(len(os.sched_getaffinity(0)), 8)
   try:
     failed = launch.run(plan, workdir, processes=processes, runner=runner)
   finally:
     done = cells.collect(workdir, plan)
-  if done:
+  if done and (base,) not in tables.unique(tables.read(workdir / 'results.csv'), 'arm'):
+    print(f'no table: no cell of {base} has finished, with which the others are compared')
+  elif done:
     print(report(name, workdir))
     print(f'{workdir}: {", ".join(FILES)} (table.md also compares at equal FLOPs)')
   if failed:

@@ -19,8 +19,8 @@ from scripts import experiment
 _NAME = flags.DEFINE_string('name', None, 'Name of a folder in experiments/.', required=True)
 _SIZE = flags.DEFINE_enum('size', 'small', experiment.SIZES,
                           'smoke: seconds; small: minutes on two cores; full: an accelerator.')
-_WORKDIR = flags.DEFINE_string('workdir', '', 'Where the runs are; by default runs/NAME-SIZE.')
-_OUT = flags.DEFINE_string('out', '', 'Folder for the files; made if missing.')
+_WORKDIR = cli.folder_flag('workdir', 'Where the runs are; by default runs/NAME-SIZE.')
+_OUT = cli.folder_flag('out', 'Folder for the files; made if missing.')
 _PROCESSES = flags.DEFINE_integer('processes', 0, 'As in scripts.sweep.', lower_bound=0)
 _RUNNER = flags.DEFINE_string('runner', 'scripts.experiment:run_cell', 'As in scripts.sweep.')
 
@@ -35,10 +35,14 @@ def _out(workdir):
 def main(argv):
   del argv
   workdir = pathlib.Path(_WORKDIR.value or f'runs/{_NAME.value}-{_SIZE.value}')
+  out = _out(workdir)
+  apart = out.resolve() != workdir.resolve()
+  if apart:  # before hours of training, rather than after
+    experiment.experiment(_NAME.value)
+    experiment.check_folder(out, 'out', _NAME.value, _SIZE.value)
   code = experiment.run(_NAME.value, _SIZE.value, workdir, processes=_PROCESSES.value,
                         runner=_RUNNER.value)
-  out = _out(workdir)
-  if code or out.resolve() == workdir.resolve():
+  if code or not apart:
     return code
   for name in experiment.FILES[:2]:
     cells.write(out / name, (workdir / name).read_text(encoding='utf-8'))

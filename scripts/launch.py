@@ -85,6 +85,10 @@ def _stop(processes):
       process.wait()
 
 
+def _terminated(signum, frame):
+  raise cli.Terminated
+
+
 class Live:
   """One line that is redrawn on a terminal; plain lines now and then elsewhere."""
 
@@ -111,6 +115,7 @@ class Launcher:
   def __init__(self, plan: Mapping[str, cells.Cell], workdir: pathlib.Path, processes: int,
                runner: str):
     self.plan, self.workdir = plan, workdir.resolve()
+    cells.set_aside(self.workdir, plan)
     self.skipped = {n for n in plan if cells.result_path(self.workdir, n).exists()}
     self.processes = max(1, min(processes, len(plan) - len(self.skipped)))
     self.launch = time.strftime('%Y%m%d-%H%M%S-') + str(os.getpid())
@@ -126,7 +131,7 @@ class Launcher:
     for name in self.plan:
       if not cells.result_path(self.workdir, name).exists():
         failure = cells.read(cells.failure_path(self.workdir, name))
-        if failure and failure['launch'] == self.launch:
+        if failure and failure.get('launch') == self.launch:
           out[name] = failure['reason']
     return out
 
@@ -193,7 +198,7 @@ class Launcher:
     live = Live()
     workers = {}
     # A terminated launcher ends as one that was interrupted: with its workers.
-    handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    handler = signal.signal(signal.SIGTERM, _terminated)
     try:
       for k in range(self.processes):
         workers[k] = self._start(k)

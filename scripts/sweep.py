@@ -4,7 +4,8 @@
   python -m scripts.sweep --experiment=quickstart --size=smoke --workdir=runs/try --processes=1
 
 The same command continues an interrupted sweep: finished cells are skipped, failed ones are tried
-again. A cell that fails is reported at the end and the others go on; the exit code is then 1.
+again. A cell that fails is reported at the end and the others go on; the exit code is then 1. A
+workdir belongs to one experiment and size, those of its sweep.json.
 Experiments are the folders of experiments/; scripts/experiment.py says what is in one.
 """
 
@@ -19,8 +20,7 @@ _EXPERIMENT = flags.DEFINE_string(
     'experiment', None, 'Name of a folder in experiments/.', required=True)
 _SIZE = flags.DEFINE_enum('size', 'small', experiment.SIZES,
                           'smoke: seconds; small: minutes on two cores; full: an accelerator.')
-_WORKDIR = flags.DEFINE_string(
-    'workdir', None, 'Folder of the results; made if missing.', required=True)
+_WORKDIR = cli.folder_flag('workdir', 'Folder of the results; made if missing.', required=True)
 _PROCESSES = flags.DEFINE_integer(
     'processes', 0, 'Worker processes; each gets its share of the cores. 0: one a core, at most 8.',
     lower_bound=0)

@@ -23,8 +23,7 @@ from absl import flags
 from scripts import cli
 
 _CONFIG = cli.config_flag('configs/grpo.py:small')
-_WORKDIR = flags.DEFINE_string('workdir', None, 'Folder of the run; made if missing.',
-                               required=True)
+_WORKDIR = cli.folder_flag('workdir', 'Folder of the run; made if missing.', required=True)
 _SEEDS = flags.DEFINE_list('seeds', None, 'Seeds, such as 0,1,2; by default config.seed alone.')
 _TENSORBOARD = flags.DEFINE_bool('tensorboard', False, 'Also write TensorBoard event files.')
 _WANDB = flags.DEFINE_enum('wandb', 'disabled', ['disabled', 'offline', 'online'],
@@ -59,6 +58,8 @@ def _sinks(config, workdir):
 
 def main(argv):
   del argv
+  if (pathlib.Path(_WORKDIR.value) / 'sweep.json').exists():
+    raise cli.UsageError(f'--workdir={_WORKDIR.value} holds a sweep: choose another folder')
   from scripts import device  # sets up JAX before anything imports it
   device.prepare()
   from grpo.learn import loop

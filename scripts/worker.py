@@ -42,7 +42,7 @@ class Worker:
     if cells.result_path(self.workdir, name).exists():
       return True
     failure = cells.read(cells.failure_path(self.workdir, name))
-    return failure is not None and failure['launch'] == self.plan['launch']
+    return failure is not None and failure.get('launch') == self.plan['launch']
 
   def report(self, name=None, step=0, steps=0, force=True):
     """Tells the launcher what this worker does; at most twice a second unless forced."""

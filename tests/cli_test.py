@@ -25,6 +25,8 @@ def main(argv):
     np.zeros(3).reshape(2)
   if HOW.value == 'own':
     cli.load('nope.py')
+  if HOW.value == 'disk':
+    raise OSError(28, 'No space left on device', '/full/results.csv')
   if HOW.value == 'bug':
     return dict()['missing']
   print('ran', COUNT.value, CONFIG.value.method.surrogate.high, CONFIG.value.steps)
@@ -51,6 +53,8 @@ class CliTest(parameterized.TestCase):
     cls.folder = tempfile.TemporaryDirectory()
     folder = pathlib.Path(cls.folder.name)
     (folder / 'variant.py').write_text(CONFIG)
+    (folder / 'variant.txt').write_text(CONFIG)
+    (folder / 'broken.py').write_text('import os\nprint(\n')
     cls.config = folder / 'variant.py'
     cls.program = folder / 'program.py'
     cls.program.write_text(PROGRAM.format(config=f'{cls.config}:small'))
@@ -84,10 +88,16 @@ class CliTest(parameterized.TestCase):
       ('--config.steps=many', '--config.steps=many'),
       ('--config=varient.py', "did you mean '.*variant.py'"),
       ('--config=variant.py:huge', "size 'huge': allowed is small"),
+      ('--config=nope.py', 'no config file .*nope.py\': known are .*variant.py'),
+      ('--config=variant', "did you mean '.*variant.py'"),
+      ('--config=variant.txt', r'needs to be a .py file that defines get_config; it ends in .*txt'),
+      ('--config=program.py', 'program.py: needs to be a .py .*; it does not define it'),
+      ('--config=broken.py', "needs to be a .py .*; line 2: '\\(' was never closed"),
       ('--how=own', "no config file 'nope.py'"),
+      ('--how=disk', '^program: /full/results.csv: No space left on device'),
   )
   def test_bad_input(self, argument, hint):
-    argument = argument.replace('=var', f'={self.folder.name}/var')
+    argument = argument.replace('config=', f'config={self.folder.name}/')
     out = self.call(argument)
     self.assertEqual(out.returncode, 2, out.stderr)
     self.assertEqual(out.stderr.count('\n'), 1, out.stderr)
@@ -105,6 +115,15 @@ class CliTest(parameterized.TestCase):
     self.assertEqual(out.returncode, 1)
     self.assertIn('Traceback', out.stderr)
     self.assertIn(text, out.stderr)
+
+  @parameterized.parameters(
+      ('configs/gpro.py', r"did you mean 'configs/grpo\.py'"),
+      ('grpo.py', r"did you mean 'configs/grpo\.py'"),
+      ('configs', r'.*configs/\w+\.py'),
+      ('configs/zzzz.py', r'known are .*configs/grpo\.py'))
+  def test_nearest_config_is_that_of_the_stem(self, spec, hint):
+    with self.assertRaisesRegex(cli.UsageError, f"^no config file '{spec}': {hint}"):
+      cli.load(spec)
 
   def test_unknown_lists_all_when_nothing_is_near(self):
     self.assertEqual(str(cli.unknown('arm', 'zzz', ['b', 'a'])), "no arm 'zzz': known are a, b")

@@ -38,7 +38,7 @@ jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
 
 # Files that train or start processes: the short leg, -m 'not slow', leaves them out.
 SLOW = ('bench', 'branch_learn', 'configs', 'cli', 'distributed', 'experiments', 'learning',
-        'notebooks', 'sweep')
+        'notebooks', 'refusals', 'sweep')
 
 
 def pytest_configure(config):

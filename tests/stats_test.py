@@ -26,6 +26,27 @@ class IqmTest(parameterized.TestCase):
     np.testing.assert_allclose(stats.iqm([x]), [stats.iqm([row]) for row in x])
 
 
+class NanTest(parameterized.TestCase):
+
+  @parameterized.parameters(
+      (stats.iqm,), (stats.mean_of_strata,), (stats.bootstrap,), (stats.paired_improvement,),
+      (stats.compare,), (lambda x: stats.improvement([np.ones(2), np.ones(3)], x),))
+  def test_is_refused_and_named(self, statistic):
+    # Trimming would drop it: 8 runs, the two largest go, and NaN is sorted last.
+    strata = [np.zeros(4), np.array([0., 1, np.nan, 3])]
+    with self.assertRaisesRegex(ValueError, r'\[1\]: score \[2\] of shape \[4\] is NaN'):
+      statistic(strata)
+
+  def test_of_a_curve(self):
+    x = np.zeros([3, 5])
+    x[2, 4] = np.nan
+    with self.assertRaisesRegex(ValueError, r'strata\[0\]: score \[2, 4\] of shape \[3, 5\]'):
+      stats.bootstrap([x])
+
+  def test_infinite_scores_are_scores(self):
+    self.assertEqual(stats.iqm([np.array([-np.inf, 1, 2, np.inf])]), 1.5)
+
+
 class BootstrapTest(parameterized.TestCase):
 
   def test_interval_of_a_mean_matches_theory(self):

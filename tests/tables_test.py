@@ -83,8 +83,45 @@ class TablesTest(parameterized.TestCase):
   def test_no_shared_seed_and_no_base(self):
     rows = [row('base', '8', 0, 0.5), row('base', '8', 1, 0.5), row('up', '8', 2, 0.9)]
     self.assertIn('share no finished seed', tables.blocks(rows, base='base')[0].lines[1].sentence)
-    made = tables.blocks([row('up', '8', s, 0.9) for s in range(3)], base='base')
-    self.assertIn('share no finished seed', made[0].lines[0].sentence)
+    with self.assertRaisesRegex(ValueError, "no rows of the base arm 'bsae': did you mean 'base'"):
+      tables.blocks(rows, base='bsae')
+    with self.assertRaisesRegex(ValueError, "no rows of the base arm 'x': there are base, up"):
+      tables.blocks(rows, base='x')
+
+  @parameterized.parameters(float('nan'), 'high')
+  def test_a_score_that_is_no_number_is_named(self, bad):
+    rows = make(dict(base=0.0, up=0.2), ('2', '8'))
+    wrong = [r | dict(success_last=bad) if (r['arm'], r['setting'], r['seed']) == ('up', '8', 5)
+             else r for r in rows]
+    message = f'arm up, task horizon, setting 8, seed 5: success_last is {bad!r}, not a number'
+    with self.assertRaisesRegex(ValueError, message):
+      tables.blocks(wrong, base='base')
+    curves = [r | dict(step=s, success=bad if s == 10 else 0.5) for r in rows for s in (0, 10, 20)]
+    with self.assertRaisesRegex(ValueError, 'arm base, .*, seed 0, step 10: success is '):
+      tables.equal_flops(curves, rows)
+
+  def test_missing_columns_and_runs_are_named(self):
+    rows = make(dict(base=0.0, up=0.2), seeds=2)
+    part = [{k: v for k, v in r.items() if k not in ('rollouts', 'seed')} for r in rows]
+    with self.assertRaisesRegex(ValueError, 'results.csv has no column seed, rollouts; needs arm, '
+                                'task, setting, seed, success_last, rollouts, .*critic_flops$'):
+      tables.blocks(part, base='base')
+    with self.assertRaisesRegex(ValueError, 'results.csv has no column succes_last; needs arm'):
+      tables.blocks(rows, base='base', score='succes_last')
+    curves = [r | dict(step=20, success=0.5) for r in rows if r['arm'] == 'base']
+    with self.assertRaisesRegex(ValueError, 'curves.csv has no row of up, horizon, 8, 0, as'):
+      tables.equal_flops(curves, rows)
+    folder = fake_runner.folder(self)
+    for name, text, message in (
+        ('curves.csv', 'arm,task,seed,step\na,b,0,1\n', r'/curves.csv has no column setting, '
+         'success; needs arm, task, setting, seed, step, success$'),
+        ('results.csv', 'arm,seed\na,0\n', '/results.csv has no column task, setting, steps, ro'),
+        ('results.csv', 'arm,seed\na,0\nb', '/results.csv: row 2 has more or fewer fields'),
+        ('results.csv', 'arm,seed\na,0,3\n', '/results.csv: row 1 has more or fewer fields'),
+        ('results.csv', b'arm,seed\n\xff,0\n', '/results.csv is not a CSV file: ')):
+      (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+      with self.assertRaisesRegex(ValueError, message):
+        tables.read(folder / name)
 
   def test_equal_scores(self):
     rows = [row(a, '8', s, 1.0) for a in ('base', 'up') for s in range(4)]

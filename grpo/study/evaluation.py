@@ -22,16 +22,20 @@ def load(folder: pathlib.Path):
   """Config, seeds, step and newest complete state of a run.
 
   Raises:
-    ValueError: the folder holds no run, or no complete checkpoint.
+    ValueError: the folder holds no run, one that cannot be read, or no complete checkpoint.
   """
   path = folder / 'config.json'
   if not path.is_file():
     raise ValueError(f'{folder} holds no run: it has no config.json')
-  saved = json.loads(path.read_text(encoding='utf-8'))
-  config, seeds, settings = saved['config'], saved['seeds'], saved['settings']
-  config = config | {'mesh': dict(data=1, model=1)}  # any machine can read it
-  names = tuple(sorted(settings))
-  values = tuple(np.asarray(settings[n], np.float32) for n in names)
+  try:
+    saved = json.loads(path.read_text(encoding='utf-8'))
+    config, seeds, settings = saved['config'], saved['seeds'], saved['settings']
+    config = config | {'mesh': dict(data=1, model=1)}  # any machine can read it
+    names = tuple(sorted(settings))
+    values = tuple(np.asarray(settings[n], np.float32) for n in names)
+  except (KeyError, OSError, TypeError, ValueError) as error:
+    raise ValueError(f'{path} is unreadable: it should hold config, seeds and settings of a run '
+                     f'({type(error).__name__}: {error})') from error
   programs = loop.Programs(config, names)
   params = None
   shapes = programs.initial.eval_shape(np.asarray(seeds, np.int32), params, values)
@@ -62,6 +66,8 @@ def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature
   for k in passes:
     if not 1 <= k <= repeats:
       raise ValueError(f'passes: k={k} must be in 1..{repeats}, the number of repeats')
+  if top_p is not None and not 0 < top_p <= 1:
+    raise ValueError(f'top_p: must be above 0 and at most 1, got {top_p}')
   config, seeds, step, state = load(folder)
   config = build.plain(config, overrides)
   heat = config['sample']['temperature'] if temperature is None else temperature

@@ -7,6 +7,8 @@ stratified bootstrap and the probability of improvement.
 
 An interval of the bootstrap is too narrow for very few seeds. So whether two arms differ is never
 read from it: that is `compare`, a t interval and a corrected p-value.
+
+A score that is NaN raises ValueError: sorted last, it would be trimmed as if it were high.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,6 +42,16 @@ class Comparison:
   visible: float         # smallest difference these pairs could see, in units of the score
 
 
+def _scores(strata, name='strata'):
+  """The strata as float64. Raises ValueError if a score is NaN."""
+  strata = [np.asarray(x, np.float64) for x in strata]
+  for k, x in enumerate(strata):
+    bad = np.argwhere(np.isnan(x))
+    if len(bad):
+      raise ValueError(f'{name}[{k}]: score {bad[0].tolist()} of shape {list(x.shape)} is NaN')
+  return strata
+
+
 def iqm(strata: Strata) -> np.ndarray:
   """Interquartile mean: the mean of the middle half of all runs, strata pooled.
 
@@ -52,7 +64,7 @@ def iqm(strata: Strata) -> np.ndarray:
   Returns:
     Array [...].
   """
-  runs = np.sort(np.concatenate(strata, axis=-1), axis=-1)
+  runs = np.sort(np.concatenate(_scores(strata), axis=-1), axis=-1)
   n = runs.shape[-1]
   cut = n // 4
   return runs[..., cut:n - cut].mean(axis=-1)
@@ -60,7 +72,7 @@ def iqm(strata: Strata) -> np.ndarray:
 
 def mean_of_strata(strata: Strata) -> np.ndarray:
   """Mean over strata of the mean over runs: every setting weighs the same. Shapes as in `iqm`."""
-  return np.mean([x.mean(axis=-1) for x in strata], axis=0)
+  return np.mean([x.mean(axis=-1) for x in _scores(strata)], axis=0)
 
 
 def bootstrap(strata: Strata, statistic: Callable[[Strata], np.ndarray] = iqm, *,
@@ -81,7 +93,7 @@ def bootstrap(strata: Strata, statistic: Callable[[Strata], np.ndarray] = iqm, *
     Interval of arrays [...] (0-d for plain scores); low and high are NaN if some stratum has a
     single run, which says nothing about spread.
   """
-  strata = [np.asarray(x, np.float64) for x in strata]
+  strata = _scores(strata)
   point = statistic(strata)
   if min(x.shape[-1] for x in strata) < 2:
     return Interval(point, np.full_like(point, np.nan), np.full_like(point, np.nan))
@@ -116,6 +128,7 @@ def improvement(x: Strata, y: Strata, *, confidence: float = 0.95, samples: int 
   """
   if len(x) != len(y):
     raise ValueError(f'improvement compares the same strata, got {len(x)} and {len(y)}')
+  x, y = _scores(x, 'x'), _scores(y, 'y')
   sizes = [(len(a), len(b)) for a, b in zip(x, y, strict=True)]
   joined = [np.concatenate([a, b]) for a, b in zip(x, y, strict=True)]
 
@@ -170,7 +183,7 @@ def compare(differences: Strata, *, confidence: float = 0.95, power: float = 0.8
   Returns:
     A Comparison. Fewer than two pairs in a stratum give NaN for all but the point.
   """
-  differences = [np.asarray(d, np.float64) for d in differences]
+  differences = _scores(differences, 'differences')
   n_K = np.array([len(d) for d in differences])
   pairs = int(n_K.sum())
   if n_K.min() < 1:

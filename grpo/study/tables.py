@@ -7,6 +7,7 @@ the base arm, then one sentence for each comparison, which may well say "not dis
 from collections.abc import Mapping, Sequence
 import csv
 import dataclasses
+import difflib
 import math
 import pathlib
 from typing import Any
@@ -22,6 +23,9 @@ NOTES = ('IQM: interquartile mean over seeds, 95 % bootstrap interval. P(better)
 
 Row = Mapping[str, Any]
 _COSTS = ('rollouts', 'tokens_sampled', 'tokens_trained', 'policy_flops', 'critic_flops')
+_TEXT = ('arm', 'task', 'setting', 'experiment', 'commit', 'versions', 'config_hash')
+_KEYS = ('arm', 'task', 'setting', 'seed')
+_COLUMNS = {'results.csv': (*_KEYS, 'steps', *_COSTS), 'curves.csv': (*_KEYS, 'step', 'success')}
 _HEADER = ('arm', 'seeds', 'IQM [95 %]', 'P(better)', 'rollouts', 'tokens sampled',
            'tokens trained', 'policy FLOPs', 'critic FLOPs')
 
@@ -56,17 +60,38 @@ def _number(x):
 
 
 def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
-  """Rows of a CSV file, numbers converted. Raises ValueError if it is missing or has no rows."""
+  """Rows of a CSV file. Raises ValueError if it is missing, empty, damaged or lacks columns."""
   path = pathlib.Path(path)
   if not path.is_file():
     raise ValueError(f'no file {path}: run the sweep first')
-  with open(path, newline='', encoding='utf-8') as f:
-    rows = [{k: v if k in ('arm', 'task', 'setting', 'experiment', 'commit', 'versions',
-                           'config_hash') else _number(v) for k, v in row.items()}
-            for row in csv.DictReader(f)]
-  if not rows:
+  try:
+    with open(path, newline='', encoding='utf-8') as f:
+      raw = list(csv.DictReader(f))
+  except (csv.Error, UnicodeDecodeError) as error:
+    raise ValueError(f'{path} is not a CSV file: {error}') from error
+  for i, row in enumerate(raw, 1):
+    if None in row or None in row.values():
+      raise ValueError(f'{path}: row {i} has more or fewer fields than the header')
+  if not raw:
     raise ValueError(f'no rows in {path}: no cell has finished')
+  rows = [{k: v if k in _TEXT else _number(v) for k, v in row.items()} for row in raw]
+  _need(rows, _COLUMNS.get(path.name, ()), str(path))
   return rows
+
+
+def _need(rows, columns, where):
+  """Raises ValueError, with all columns that are needed, if some row lacks one."""
+  missing = [c for c in columns if any(c not in row for row in rows)]
+  if missing:
+    raise ValueError(f'{where} has no column {", ".join(missing)}; needs {", ".join(columns)}')
+
+
+def _need_scores(rows, score):
+  """Raises ValueError, with arm, setting and seed, if a score is not a number."""
+  for r in rows:
+    if isinstance(r[score], str) or math.isnan(r[score]):
+      where = ', '.join(f'{k} {r[k]}' for k in (*_KEYS, 'step') if k in r)
+      raise ValueError(f'{where}: {score} is {r[score]!r}, not a number')
 
 
 def unique(rows: Sequence[Row], *keys: str) -> list[tuple]:
@@ -171,8 +196,17 @@ def blocks(rows: Sequence[Row], *, base: str, score: str = 'success_last') -> li
     rows: of results.csv.
     base: arm that the others are compared with.
     score: column that is compared, fixed before the run.
+
+  Raises:
+    ValueError: the rows lack a column, a score is not a number, or no row is of the base arm.
   """
+  _need(rows, (*_KEYS, score, *_COSTS), 'results.csv')
+  _need_scores(rows, score)
   arms = [a for a, in unique(rows, 'arm')]
+  if base not in arms:
+    near = difflib.get_close_matches(base, arms, n=1, cutoff=0.5)
+    hint = f'did you mean {near[0]!r}?' if near else f'there are {", ".join(arms)}'
+    raise ValueError(f'no rows of the base arm {base!r}: {hint}')
   settings = unique(rows, 'task', 'setting')
   present = set(unique(rows, 'arm', 'task', 'setting'))
   drafts, family = [], max(1, sum(a != base for a, *_ in present))
@@ -200,12 +234,17 @@ def equal_flops(curves: Sequence[Row], rows: Sequence[Row]) -> list[dict[str, An
   Returns:
     The rows of results.csv with that column.
   """
+  _need(curves, _COLUMNS['curves.csv'], 'curves.csv')
+  _need(rows, _COLUMNS['results.csv'], 'results.csv')
+  _need_scores(curves, 'success')
   runs, budget = {}, {}
   for c in curves:
     runs.setdefault((c['arm'], c['task'], c['setting'], c['seed']), []).append(
         (c['step'], c['success']))
   total = lambda r: r['policy_flops'] + r['critic_flops']
   for r in rows:
+    if (key := tuple(r[k] for k in _KEYS)) not in runs:
+      raise ValueError(f'curves.csv has no row of {", ".join(map(str, key))}, as results.csv has')
     setting = r['task'], r['setting']
     budget[setting] = min(budget.get(setting, math.inf), total(r))
   out = []
