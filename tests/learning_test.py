@@ -1,4 +1,4 @@
-"""Every config learns on probes with a known optimum, from a table of logits, in seconds.
+"""Every config compiles once, stays finite and learns on probes, from a table of logits.
 
 The probes are settings of the task `horizon` with two actions and room for four turns. Knobs are
 arguments of the program, so all probes and seeds of a config are lanes of one program, compiled
@@ -6,6 +6,7 @@ once; every config starts from the same cloned tables.
 """
 
 import importlib
+import json
 import pathlib
 
 from absl.testing import absltest
@@ -13,6 +14,7 @@ from absl.testing import parameterized
 import numpy as np
 
 from configs import base
+from grpo import build
 from grpo.learn import loop
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -53,6 +55,9 @@ def rises(c, probes):
   settings = {f'task.{knob}': [PROBES[p][knob] for p, _ in lanes]
               for knob in ('horizon', 'decisive', 'delay')}
   out = loop.run(c, seeds=[s for _, s in lanes], settings=settings)
+  program = loop._programs(json.dumps(build.plain(c), sort_keys=True), tuple(sorted(settings)))
+  assert program.stretch._cache_size() == 1, 'a step was compiled more than once'
+  assert max(out['bad_step']) == -1 and np.isfinite(out['reward']).all()
   of = lambda row, probe: np.mean([x for x, (p, _) in zip(row, lanes, strict=True) if p == probe])
   return {p: (of(out['success'][0], p), of(out['success'][-1], p)) for p in probes}
 
