@@ -27,7 +27,7 @@ def run(name, **overrides):
 
 class BranchLearnTest(parameterized.TestCase):
 
-  @parameterized.parameters('vine_ppo', 'treerl', 'starpo_s')
+  @parameterized.parameters('vine_ppo', 'starpo_s')
   def test_devices_change_nothing_and_it_learns(self, name):
     one, four = run(name), run(name, **{'mesh.data': 4})
     np.testing.assert_allclose(one['success'], four['success'], atol=1e-5)

@@ -37,8 +37,9 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
 jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
 
 # Files that train or start processes: the short leg, -m 'not slow', leaves them out.
-SLOW = ('bench', 'branch_learn', 'configs', 'cli', 'distributed', 'experiments', 'learning',
-        'notebooks', 'refusals', 'sweep')
+SLOW = ('bench', 'branch', 'branch_learn', 'cli', 'compiling', 'configs', 'corrections',
+        'distributed', 'experiments', 'golden_agents_configs', 'learning', 'method_single',
+        'notebooks', 'refusals', 'scenes', 'scenes_rules', 'sokoban', 'sweep')
 
 
 def pytest_configure(config):

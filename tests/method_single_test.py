@@ -149,7 +149,7 @@ class SplittingTest(parameterized.TestCase):
 
 class MemoryTest(parameterized.TestCase):
 
-  @parameterized.parameters('spo_single', 'running_mean', 'grpo_adaptive_kl')
+  @parameterized.parameters('spo_single', 'grpo_adaptive_kl')
   def test_resume_is_exact(self, name):
     """Four steps equal two steps, save, restore, two steps, to the bit."""
     c = plain(name)
@@ -186,7 +186,7 @@ class StepTest(parameterized.TestCase):
     self.assertLessEqual(got['trained_tokens'], got['sampled_tokens'] // 2 + rows)
     self.assertTrue(np.all(np.isfinite(metrics['advantage/abs'])))
 
-  @parameterized.parameters('grpo_tis', 'm2po', 'grpo_reject')
+  @parameterized.parameters('grpo_tis', 'm2po')
   def test_corrections_see_staleness(self, name):
     """Fresh rollouts have weight 1; stale ones do not."""
     def spread(lag):

