@@ -16,16 +16,12 @@ from grpo.objective import filters
 from grpo.objective import gates
 from grpo.objective import memory
 from grpo.objective import weigh
+from tests import draws
 from tests import reference_single as slow
 from tests import rollouts
 
 partial = functools.partial
-SHAPES = ((3, 4, 5), (2, 2, 1), (1, 3, 4))
 TOL = 1e-5
-draws = lambda count: lambda test: hypothesis.settings(
-    max_examples=count, deadline=None, derandomize=True)(hypothesis.given(
-        shape=strategies.sampled_from(SHAPES), share=strategies.sampled_from((0.0, 0.3, 0.7, 1.0)),
-        seed=strategies.integers(0, 2**32 - 1))(test))
 
 def log_probs(rng, shape):
   """Log-probabilities of two policies, not far apart."""
@@ -51,7 +47,7 @@ def corrections_of(old, sampler, mask):
 
 class CorrectionsTest(parameterized.TestCase):
 
-  @draws(20)
+  @draws.times(20)
   def test_parity(self, shape, share, seed):
     rng = np.random.default_rng(seed)
     old, sampler = (x.astype('f') for x in log_probs(rng, shape))
@@ -121,7 +117,7 @@ class GatesTest(parameterized.TestCase):
         open_PGT=clean(rng.random(shape) < 0.8), uniform_PGT=rng.random(shape).astype('f'),
         mask_PGT=mask)
 
-  @draws(20)
+  @draws.times(20)
   def test_parity(self, shape, share, seed):
     rng = np.random.default_rng(seed)
     x = self.tokens(rng, shape, share)
@@ -162,7 +158,7 @@ def run_gates(tokens):
 
 class WeighTest(parameterized.TestCase):
 
-  @draws(20)
+  @draws.times(20)
   def test_prefix(self, shape, share, seed):
     rng = np.random.default_rng(seed)
     tokens = np.where(rng.random(shape) < 0.9, rng.integers(0, 2, shape), -1)

@@ -4,8 +4,6 @@ import functools
 
 from absl.testing import absltest
 from absl.testing import parameterized
-import hypothesis
-from hypothesis import strategies
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,16 +14,12 @@ from grpo.objective import ratios
 from grpo.objective import surrogates
 from grpo.objective import trust
 from grpo.objective.context import Context
+from tests import draws
 from tests import reference_single as slow
 from tests import rollouts
 
 partial = functools.partial
-SHAPES = ((3, 4, 5), (2, 2, 1), (1, 3, 4))
 TOL = 1e-5
-draws = lambda count: lambda test: hypothesis.settings(
-    max_examples=count, deadline=None, derandomize=True)(hypothesis.given(
-        shape=strategies.sampled_from(SHAPES), share=strategies.sampled_from((0.0, 0.3, 0.7, 1.0)),
-        seed=strategies.integers(0, 2**32 - 1))(test))
 
 ADVANTAGES = {name: getattr(baselines, name) for name in baselines.__all__}
 ADVANTAGES['log_mean_exp'] = partial(baselines.log_mean_exp, tau=0.5)
@@ -90,7 +84,7 @@ def scatter(groups, valid_PG):
 
 class BaselinesTest(parameterized.TestCase):
 
-  @draws(25)
+  @draws.times(25)
   def test_parity(self, shape, share, seed):
     rng = np.random.default_rng(seed)
     P, G, _ = shape
@@ -173,7 +167,7 @@ class SurrogatesTest(parameterized.TestCase):
   def test_slots_are_covered(self):
     self.assertSameElements([*trust.__all__, *quadratic.__all__], [*NUMBERS, 'kl_cov'])
 
-  @draws(20)
+  @draws.times(20)
   def test_parity(self, shape, share, seed):
     rng = np.random.default_rng(seed)
     logp, old = log_probs(rng, shape)

@@ -1,6 +1,5 @@
 """Evaluates a finished or running training run from its folder."""
 
-import json
 import pathlib
 
 import jax
@@ -11,6 +10,7 @@ from grpo import build
 from grpo import keys
 from grpo.learn import checkpoint
 from grpo.learn import loop
+from grpo.learn import record
 from grpo.rollout import choose as choices
 from grpo.rollout import sampler
 from grpo.study import process
@@ -28,7 +28,7 @@ def load(folder: pathlib.Path):
   if not path.is_file():
     raise ValueError(f'{folder} holds no run: it has no config.json')
   try:
-    saved = json.loads(path.read_text(encoding='utf-8'))
+    saved = record.read_json(path)
     config, seeds, settings = saved['config'], saved['seeds'], saved['settings']
     config = config | {'mesh': dict(data=1, model=1)}  # any machine can read it
     names = tuple(sorted(settings))
