@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 import contextlib
 import csv
 import dataclasses
-import fcntl
 import hashlib
 import importlib.metadata
 import io
@@ -34,6 +33,7 @@ import ml_collections
 import numpy as np
 
 from scripts import cli
+from scripts import locks
 
 COUNTERS = ('rollouts', 'tokens_sampled', 'tokens_trained', 'policy_flops', 'critic_flops')
 COLUMNS = ('experiment', 'arm', 'task', 'setting', 'horizon', 'seed', 'success_last', 'success_auc',
@@ -167,40 +167,10 @@ def set_aside(workdir: pathlib.Path, plan: Mapping[str, Cell]) -> None:
     path = result_path(workdir, name)
     if not path.exists() or read_result(workdir, name, cell) is not None:
       continue
-    lock = Lock(workdir, name)
+    lock = locks.Lock(workdir, name)
     if lock.take():  # else someone runs it right now and will replace the file
       os.replace(path, path.with_suffix('.damaged'))
       lock.free()
-
-
-@contextlib.contextmanager
-def waiting_lock(path: pathlib.Path):
-  """Holds a lock file, after waiting for whoever holds it now."""
-  path.parent.mkdir(parents=True, exist_ok=True)
-  with open(path, 'a') as f:
-    fcntl.flock(f, fcntl.LOCK_EX)
-    yield
-
-
-class Lock:
-  """A cell's lock, held while a process runs it; the kernel frees it when that process ends."""
-
-  def __init__(self, workdir: pathlib.Path, name: str):
-    path = workdir / 'cells' / f'{name}.lock'
-    path.parent.mkdir(parents=True, exist_ok=True)
-    self._file = open(path, 'a')
-
-  def take(self) -> bool:
-    """Whether the lock is ours now."""
-    try:
-      fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-      return True
-    except OSError:
-      self._file.close()
-      return False
-
-  def free(self) -> None:
-    self._file.close()
 
 
 def provenance() -> dict[str, str]:

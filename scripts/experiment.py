@@ -7,6 +7,7 @@ An experiment is a folder experiments/NAME with
 """
 
 from collections.abc import Callable
+import functools
 import importlib
 import json
 import os
@@ -18,6 +19,7 @@ from grpo.study import tables
 from scripts import cells
 from scripts import cli
 from scripts import launch
+from scripts import locks
 
 SIZES = ('smoke', 'small', 'full')
 FILES = ('results.csv', 'curves.csv', 'table.md', 'figure.png')
@@ -43,8 +45,10 @@ def run_cell(cell: cells.Cell, workdir: pathlib.Path,
 
   config, seeds, cache = cells.resolve(cell), list(cell.seeds), workdir.parent / 'warm_starts'
   settings = {path: [value] * len(seeds) for path, value in sorted(cell.scalars.items())}
-  # All arms of a setting start from the same weights: the first to come makes them, others wait.
-  with cells.waiting_lock(cache / f'{cell.task}-{cell.setting}.lock'):
+  # All arms of a setting start from the same weights: the first to come makes them. Others compile
+  # what does not depend on them, and then wait.
+  compile_ = functools.partial(loop.prepare, config, seeds, settings=settings)
+  with locks.waiting_lock(cache / f'{cell.task}-{cell.setting}.lock', compile_):
     actors.warm_start(config, seeds, settings=settings, cache=cache)
   try:
     out = loop.run(config, seeds=seeds, settings=settings, workdir=workdir, cache=cache,
@@ -116,6 +120,15 @@ def check_folder(folder: pathlib.Path, flag: str, name: str, size: str) -> None:
 def _claim(workdir, name, size, plan):
   """Makes the workdir that of one experiment and size, or raises UsageError."""
   check_folder(workdir, 'workdir', name, size)
+  try:
+    with locks.waiting_lock(workdir / 'launches' / 'claim.lock'):  # two may start at one time
+      _claim_alone(workdir, name, size, plan)
+  except OSError as error:
+    raise cli.UsageError(f'workdir {workdir} cannot be made: {error.strerror}') from error
+
+
+def _claim_alone(workdir, name, size, plan):
+  check_folder(workdir, 'workdir', name, size)
   if (workdir / IDENTITY).exists():
     return
   # A workdir from before there was this file: its tables may only be replaced by the same sweep.
@@ -123,10 +136,7 @@ def _claim(workdir, name, size, plan):
       cells.result_path(workdir, cell).exists() for cell in plan):
     raise cli.UsageError(f'--workdir={workdir} holds results of another sweep than {name} of size '
                          f'{size}: choose another folder')
-  try:
-    cells.write(workdir / IDENTITY, json.dumps(dict(experiment=name, size=size)) + '\n')
-  except OSError as error:
-    raise cli.UsageError(f'workdir {workdir} cannot be made: {error.strerror}') from error
+  cells.write(workdir / IDENTITY, json.dumps(dict(experiment=name, size=size)) + '\n')
 
 
 def run(name: str, size: str, workdir: pathlib.Path, *, processes: int,

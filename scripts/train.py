@@ -11,6 +11,7 @@ was stopped; a folder that holds another config is refused. In the folder:
 
   config.json     every field, the seeds and the settings
   metrics.jsonl   one line per log point and seed
+  machine.jsonl   tokens and seconds a step, and memory, at each log point
   result.json     scores at all log points, tokens and FLOPs, once the run is complete
   checkpoints/    the last complete train states
 """

@@ -12,6 +12,7 @@ import time
 import traceback
 
 from scripts import cells
+from scripts import locks
 
 
 def _pin(index, processes):
@@ -87,7 +88,7 @@ class Worker:
     while left := [n for n in self.plan['order'][self.index] if not self.settled(n)]:
       ran = False
       for name in left:
-        lock = cells.Lock(self.workdir, name)
+        lock = locks.Lock(self.workdir, name)
         if lock.take():
           if not self.settled(name):
             self.run(name)

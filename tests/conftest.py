@@ -38,9 +38,9 @@ jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
 
 # Files that train or start processes: the short leg, -m 'not slow', leaves them out.
 SLOW = ('agents', 'agents_slots', 'bench', 'branch', 'branch_learn', 'cli', 'compiling', 'configs',
-        'corrections', 'countdown', 'distributed', 'experiments', 'golden_agents_configs',
-        'keychain', 'ladder', 'learning', 'method_single', 'notebooks', 'refusals', 'scenes',
-        'scenes_rules', 'single', 'sokoban', 'sweep', 'tasks')
+        'corrections', 'countdown', 'dead_fields', 'distributed', 'experiments',
+        'golden_agents_configs', 'keychain', 'ladder', 'learning', 'method_single', 'notebooks',
+        'refusals', 'scenes', 'scenes_rules', 'single', 'sokoban', 'sweep', 'tasks')
 
 
 def pytest_configure(config):

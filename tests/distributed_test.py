@@ -57,10 +57,29 @@ print(json.dumps(dict(
     agreed=[distributed.agree(jax.process_index() == 1), distributed.agree(False)])))
 """
 
+# A run of the loop on all devices, and its continuation from the last checkpoint.
+RUN = """
+import json, sys
+import jax
+jax.config.update('jax_platforms', 'cpu')
+jax.config.update('jax_num_cpu_devices', 2)
+from grpo.learn import distributed
+distributed.initialize()
+from grpo.learn import loop
+from tests import learn_test
 
-def start(folder, **env):
+config = learn_test.small('grpo', **{'mesh.data': jax.device_count(), 'steps': 4})
+out = loop.run(config, seeds=[3], workdir=sys.argv[1])
+again = loop.run(config, seeds=[3], workdir=sys.argv[1])
+show = lambda out: dict(success=out['success'].tolist(), sampled=out['sampled'].tolist(),
+                        tokens=out['trained_tokens'])
+print(json.dumps(dict(out=show(out), again=show(again))))
+"""
+
+
+def start(folder, program=PROGRAM, **env):
   env = dict(os.environ, PYTHONPATH=str(ROOT), JAX_PLATFORMS='cpu', **env)
-  return subprocess.Popen([sys.executable, '-c', PROGRAM, folder], env=env, text=True,
+  return subprocess.Popen([sys.executable, '-c', program, folder], env=env, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -76,19 +95,33 @@ def finish(process):
 
 class DistributedTest(parameterized.TestCase):
 
-  def test_two_processes_agree_with_one(self):
+  def run_all(self, program):
+    """What each of two processes prints, and one process alone; and the folder of the two."""
     with socket.socket() as s:
       s.bind(('localhost', 0))
       address = f'localhost:{s.getsockname()[1]}'
-    with tempfile.TemporaryDirectory() as folder:
-      pair = [start(f'{folder}/two', JAX_COORDINATOR_ADDRESS=address, JAX_NUM_PROCESSES='2',
-                    JAX_PROCESS_ID=str(i)) for i in range(2)]
-      try:
-        first, second = (finish(p) for p in pair)
-      finally:
-        for process in pair:
-          process.kill()
-      alone = finish(start(f'{folder}/one'))
+    folder = self.enterContext(tempfile.TemporaryDirectory())
+    pair = [start(f'{folder}/two', program, JAX_COORDINATOR_ADDRESS=address,
+                  JAX_NUM_PROCESSES='2', JAX_PROCESS_ID=str(i)) for i in range(2)]
+    try:
+      first, second = (finish(p) for p in pair)
+    finally:
+      for process in pair:
+        process.kill()
+    return first, second, finish(start(f'{folder}/one', program)), pathlib.Path(folder) / 'two'
+
+  def test_a_run_of_two_processes_is_that_of_one(self):
+    first, second, alone, folder = self.run_all(RUN)
+    self.assertEqual(first, second)
+    self.assertEqual(first['out'], first['again'])
+    np.testing.assert_allclose(first['out']['success'], alone['out']['success'], atol=1e-5)
+    np.testing.assert_allclose(first['out']['sampled'], alone['out']['sampled'], atol=1e-5)
+    self.assertEqual(first['out']['tokens'], alone['out']['tokens'])
+    lines = (folder / 'metrics.jsonl').read_text().splitlines()
+    self.assertEqual([json.loads(line)['step'] for line in lines], [1, 2, 3, 4])
+
+  def test_two_processes_agree_with_one(self):
+    first, second, alone, _ = self.run_all(PROGRAM)
     self.assertEqual([r['several'] for r in (first, second, alone)], [True, True, False])
     self.assertEqual([r['devices'] for r in (first, second, alone)], [4, 4, 2])
     self.assertEqual([r['main'] for r in (first, second)], [True, False])

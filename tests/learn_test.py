@@ -56,6 +56,10 @@ class LoopTest(parameterized.TestCase):
       actual = loop.run(config, seeds=[3, 5], workdir=broken)
       for key, value in expected.items():
         np.testing.assert_array_equal(actual[key], value, key)
+      machine = sinks.read(broken / 'machine.jsonl')
+      self.assertEqual([r['step'] for r in machine], [1, 2, 3, 4])
+      self.assertGreater(machine[1]['tokens/per_second'], 0)
+      self.assertGreater(machine[0]['memory/host_mib'], 0)
       self.assertEqual((whole / 'metrics.jsonl').read_text(),
                        (broken / 'metrics.jsonl').read_text())
       found = [self._state(config, path) for path in (whole, broken)]
@@ -81,14 +85,34 @@ class LoopTest(parameterized.TestCase):
       np.testing.assert_allclose(together['success'][:, i], alone['success'][:, 0], atol=1e-6)
     self.assertFalse(np.array_equal(together['sampled'][:, 0], together['sampled'][:, 1]))
 
-  @parameterized.parameters(dict(micro=4), dict(micro=2), dict(data=4), dict(data=2, model=2))
-  def test_splitting_changes_nothing(self, micro=1, data=1, model=1):
+  @parameterized.parameters(dict(micro=4), dict(micro=2), dict(data=4))
+  def test_splitting_changes_nothing(self, micro=1, data=1):
     run = lambda **changes: loop.run(small('ppo', **{'train.minibatches': 2} | changes), seeds=[0],
                                      workdir=None, on_progress=None)
-    split = {'train.micro': micro, 'mesh.data': data, 'mesh.model': model}
-    one, other = run(), run(**split)
+    one, other = run(), run(**{'train.micro': micro, 'mesh.data': data})
     np.testing.assert_allclose(one['success'], other['success'], atol=1e-5)
     self.assertEqual(one['trained_tokens'], other['trained_tokens'])
+
+  def test_a_split_model_trains_as_a_whole_one(self):
+    """Tensor parallelism: hidden and mlp make every kernel large enough to be split."""
+    shape = base.get_config('smoke').model.to_dict()
+    shape |= dict(layers=1, hidden=64, mlp=64, head_dim=32)
+    config = lambda model: small('grpo', **{
+        'model': shape,
+        'train.learning_rate': 0.01, 'mesh.model': model, 'mesh.data': model, 'steps': 2})
+    finals = []
+    for model in (1, 2):
+      programs = loop.Programs(build.plain(config(model)))
+      state = programs.initial(np.zeros(1, np.int32), None, ())
+      for _ in range(2):
+        state, _, _ = programs.stretch(state, ())
+      finals.append(jax.device_get(state.params))
+    self.assertIn('model', state.params['layers']['0']['mlp']['up']['kernel'].sharding.spec)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), *finals)
+
+  def test_a_mesh_that_splits_nothing_is_refused(self):
+    with self.assertRaisesRegex(ValueError, 'mesh.model=2 splits nothing'):
+      loop.run(small(**{'mesh.model': 2}), seeds=[0])
 
   def test_non_finite_keeps_the_last_good_state(self):
     config = small(**{'train.clip_norm': 1e30, 'train.learning_rate': 1e38, 'steps': 6,

@@ -1,5 +1,6 @@
 """Tests of what commands refuse or survive: damaged files, folders of others, bad values."""
 
+from concurrent import futures
 import contextlib
 import errno
 import io
@@ -102,6 +103,20 @@ class FolderTest(parameterized.TestCase):
     self.assertEqual(self.run_it(workdir), 0)
     (workdir / 'sweep.json').write_text('{"exp')
     self.refuse(workdir, 'sweep.json is unreadable', size='smoke')
+
+  def test_of_two_that_start_at_once_one_gets_the_workdir(self):
+    workdir = fake_runner.folder(self)
+
+    def claim(size):
+      try:
+        experiment._claim(workdir, 'quickstart', size, {})
+        return size
+      except cli.UsageError:
+        return None
+
+    with futures.ThreadPoolExecutor(8) as pool:
+      got = set(pool.map(claim, ['smoke', 'small'] * 8))
+    self.assertLen(got - {None}, 1)
 
   def test_without_its_base_there_is_no_table(self):
     workdir = fake_runner.folder(self)

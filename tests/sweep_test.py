@@ -20,6 +20,7 @@ from scripts import cells
 from scripts import cli
 from scripts import experiment
 from scripts import launch
+from scripts import locks
 from tests import fake_runner
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -84,11 +85,11 @@ class CellsTest(parameterized.TestCase):
 
   def test_lock(self):
     folder = fake_runner.folder(self)
-    first, second = cells.Lock(folder, 'x'), cells.Lock(folder, 'x')
+    first, second = locks.Lock(folder, 'x'), locks.Lock(folder, 'x')
     self.assertTrue(first.take())
     self.assertFalse(second.take())
     first.free()
-    self.assertTrue(cells.Lock(folder, 'x').take())
+    self.assertTrue(locks.Lock(folder, 'x').take())
 
 
 class OrderTest(absltest.TestCase):

@@ -29,7 +29,7 @@ from grpo.learn import signals
 from grpo.learn import state as states
 from grpo.learn import step as steps
 
-__all__ = ['run', 'Programs', 'Stopped']
+__all__ = ['run', 'prepare', 'Programs', 'Stopped']
 
 AXIS = actors.AXIS
 
@@ -83,6 +83,7 @@ class Programs:
     shapes = jax.eval_shape(initial, jnp.zeros([1], jnp.int32), None,
                             tuple(jnp.zeros([1]) for _ in names))
     places, whole = sharding.state_shardings(shapes, mesh, seeds=True), sharding.replicated(mesh)
+    sharding.check_model(places.params, mesh)
     self.initial = jax.jit(initial, out_shardings=places, compiler_options=once)
     self.stretch = jax.jit(stretch, donate_argnums=0, out_shardings=(places, whole, whole),
                            compiler_options=often)
@@ -92,6 +93,14 @@ class Programs:
 def _programs(text: str, names: tuple[str, ...]) -> Programs:
   """Programs of a config, kept so that a second run of it in this process compiles nothing."""
   return Programs(json.loads(text), names)
+
+
+def prepare(config, seeds, *, settings=None) -> None:
+  """Compiles the training program of `run` ahead, for who has to wait for something else."""
+  names, values = actors.traced(settings)
+  programs = _programs(json.dumps(build.plain(config), sort_keys=True), names)
+  state = programs.initial.eval_shape(np.asarray(seeds, np.int32), None, values)
+  programs.stretch.lower(state, values).compile()
 
 
 def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_progress=None,

@@ -1,4 +1,4 @@
-"""What a run leaves on disk: config.json, metrics.jsonl and checkpoints, in one folder."""
+"""What a run leaves in its folder: config.json, metrics.jsonl, machine.jsonl and checkpoints."""
 
 import hashlib
 import json
@@ -55,9 +55,9 @@ class Recorder:
     """
     self._seeds, self._more = list(seeds), more_sinks
     self._root = None if workdir is None else pathlib.Path(workdir)
-    self._store, self._writer = None, None
+    self._store, self._writer, self._paces = None, None, []
     self._clock = time.monotonic()
-    self._tokens = None
+    self._last = None  # (step, tokens) of the last log point
     if self._root is None:
       return
     self._main = distributed.is_main()
@@ -103,6 +103,7 @@ class Recorder:
       self._check_log(step, history)
       opened = [sinks.JsonlSink(self._root / 'metrics.jsonl', resume=step)]
       opened += [make(step) for make in self._more]
+      self._paces = [sinks.JsonlSink(self._root / 'machine.jsonl', resume=step), *opened[1:]]
     self._writer = metrics.Writer(opened)
     return state, history
 
@@ -147,10 +148,13 @@ class Recorder:
     if self._writer is not None:
       for seed, values in zip(self._seeds, each):
         self._writer.write(step, values, seed=seed)
+    machine = self._machine(step, note)
+    for sink in self._paces:
+      sink.write(dict(step=step, **machine))
     pooled = {name: float(np.mean([v[name] for v in each if name in v]))
               for name in dict.fromkeys(n for v in each for n in v)}
     if on_progress is not None:
-      on_progress(step, pooled | self._machine(note))
+      on_progress(step, pooled | machine)
     bad = [int(x) for x in note['bad_step']]
     column = lambda name: [v[name] if np.isfinite(v[name]) else None for v in each]
     return dict(step=step, success=column('success/evaluated'), reward=column('reward/evaluated'),
@@ -163,16 +167,23 @@ class Recorder:
       self._store.close()
     if self._writer is not None:
       self._writer.close()
+    for sink in self._paces[:1]:  # the others are those of the writer
+      sink.close()
 
-  def _machine(self, note):
+  def _machine(self, step, note):
     """Rates since the last log point, and memory: not in metrics.jsonl, which is reproducible."""
     now = time.monotonic()
     tokens = sum(states.values(x)['sampled_tokens'] for x in note['counters'])
     out = {'memory/host_mib': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
            'tokens/sampled': float(tokens)}
-    if self._tokens is not None:
-      out['tokens/per_second'] = (tokens - self._tokens) / max(now - self._clock, 1e-9)
-    self._clock, self._tokens = now, tokens
+    for device in jax.local_devices()[:1]:
+      if peak := (device.memory_stats() or {}).get('peak_bytes_in_use'):
+        out['memory/device_mib'] = peak / 2 ** 20
+    if self._last is not None and step > self._last[0]:
+      seconds = max(now - self._clock, 1e-9)
+      out['tokens/per_second'] = (tokens - self._last[1]) / seconds
+      out['seconds/step'] = seconds / (step - self._last[0])
+    self._clock, self._last = now, (step, tokens)
     return out
 
 

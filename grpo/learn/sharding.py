@@ -16,7 +16,7 @@ from jax.sharding import AxisType
 from grpo.types import Rollout
 
 __all__ = ['TENSOR', 'make_mesh', 'replicated', 'over_prompts', 'state_shardings',
-           'rollout_shardings', 'check_prompts']
+           'rollout_shardings', 'check_prompts', 'check_model']
 
 # Tensor parallelism: the axis of a weight, counted from the end, that is split over `model` when
 # its path matches. Projections into heads or the hidden layer are split by output, those out of
@@ -117,6 +117,18 @@ def state_shardings(state: Any, mesh: jax.sharding.Mesh, *, seeds: bool = False,
     return jax.NamedSharding(mesh, jax.P(*(None,) * int(seeds), *spec) if spec else jax.P())
 
   return jax.tree.map_with_path(place, state, is_leaf=lambda x: isinstance(x, Rollout))
+
+
+def check_model(places: Any, mesh: jax.sharding.Mesh) -> None:
+  """Raises if devices were asked for along `model` and no array of these shardings is split there.
+
+  Such a mesh would do the same work on each of them.
+  """
+  model = mesh.shape['model']
+  named = (name for place in jax.tree.leaves(places) for name in place.spec)
+  if model > 1 and 'model' not in named:
+    raise ValueError(f'mesh.model={model} splits nothing of this model: weights below 4096 '
+                     'elements stay whole, others need a width that it divides; use mesh.model=1')
 
 
 def _spec(path, shape, dtype, mesh, min_size, tensor):

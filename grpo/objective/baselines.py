@@ -95,6 +95,7 @@ def log_mean_exp(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context,
   arXiv:2602.05933 ('partition') over the other samples; over all of them ('all') it is the optimal
   value of A*-PO, arXiv:2505.20686, if the samples come from its reference policy.
   """
+  del context
   if members not in ('others', 'all'):
     raise ValueError(f'baselines.log_mean_exp: members={members!r}; allowed: others, all')
   # Differences to the largest return that is seen: exp neither overflows nor underflows to 0 alone.
@@ -139,7 +140,7 @@ def decoupled_zscore(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Cont
   vectors of rewards the same advantage.
 
   Args:
-    returns_PGK: for its shape alone.
+    returns_PGK: not read.
     valid_PGK: valid chunks.
     context: with `parts_PGN`, the episode's rewards by source.
     weights: of the rewards; empty for 1 each.
@@ -147,6 +148,7 @@ def decoupled_zscore(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Cont
     eps: added to each std.
     tol: see `advantages.is_flat`.
   """
+  del returns_PGK
   if context.parts_PGN is None:
     raise ValueError('baselines.decoupled_zscore: no rewards by source were given')
   parts_PGN = context.parts_PGN

@@ -1,0 +1,120 @@
+"""Every field that is not a slot changes a traced program, or is listed with what it does instead.
+
+The arguments of slots are bound to functions that must name them (grpo/slots.py), and must use
+them: ruff, ARG001.
+"""
+
+import json
+import pathlib
+
+from absl.testing import absltest
+import jax
+import numpy as np
+
+from configs import base
+from grpo import build
+from grpo.learn import actors
+from grpo.learn import loop
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+# What the host does with a field. Such a field need not change a program.
+HOST = {
+    'size': 'what the other defaults were chosen for; read by configs themselves',
+    'seed': 'the default of --seeds; keys are arguments of the programs',
+    'steps': 'when the loop ends',
+    'clone.steps': 'when cloning ends',
+    'clone.pass_rate': 'when cloning ends',
+    'checkpoint.every': 'when the loop saves',
+    'checkpoint.keep': 'which checkpoints are removed',
+    'mesh.data': 'where arrays live',
+    'mesh.model': 'where arrays live',
+    'window.carry': 'used from two windows on, see below',
+    'evaluate.heldout': 'chosen for a task that has held-out prompts, see below'}
+CHANGED = {'method.old': 'recomputed', 'sample.prompts': 12, 'train.minibatches': 4,
+           'window.turns': 1}
+
+
+def config(**overrides):
+  c = base.get_config('smoke,horizon')
+  c.model = base.slot('tabular')
+  c.task.horizon, c.window.turns = 2, 2
+  c.method.kl, c.method.kl_coef = base.slot('k3'), 0.1
+  with c.ignore_type():
+    c.update_from_flattened_dict(overrides)
+  return build.plain(c)
+
+
+def text(traced):
+  """A program: its operations, literals and constants."""
+  closed = traced.jaxpr
+  return str(closed), [np.asarray(x).tobytes() for x in closed.consts
+                       if not jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)]
+
+
+def programs(c):
+  """The programs of a run: training, evaluation and cloning."""
+  train = loop.Programs(c)
+  seeds = np.arange(1, dtype=np.int32)
+  state = train.initial.eval_shape(seeds, None, ())
+  subset, used = actors.shared(c, ())
+  evaluate, initial, imitate = actors.programs(json.dumps(subset, sort_keys=True), used)
+  carry = initial.eval_shape(state.key, ())
+  return [text(train.stretch.trace(state, ())), text(evaluate.trace(carry[0], state.key, 0, ())),
+          text(imitate.trace(carry, state.key, 0, np.zeros(1, bool), ()))]
+
+
+def leaves(tree, prefix=''):
+  for key, value in tree.items():
+    if isinstance(value, dict):
+      yield from leaves(value, f'{prefix}{key}.')
+    else:
+      yield prefix + key, value
+
+
+def other(path, value):
+  """Another value of a field."""
+  if path in CHANGED:
+    return CHANGED[path]
+  return value + 1 if isinstance(value, int) else value * 0.5 + 0.01
+
+
+class DeadFieldsTest(absltest.TestCase):
+
+  def differ(self, one, two, message=None):
+    self.assertTrue(one != two, message)  # a failure of assertNotEqual would print both programs
+
+  def test_fields_change_a_program(self):
+    plain = programs(config())
+    self.assertEqual(plain, programs(config()))
+    slots = ('task.', 'model.')
+    checked = []
+    for path, value in leaves(config()):
+      if path in HOST or path.startswith(slots) or (
+          path.startswith('method.') and path.count('.') > 1):
+        continue
+      with self.subTest(path):
+        self.differ(programs(config(**{path: other(path, value)})), plain,
+                    f'{path} changes no program: remove it, or say in HOST what it does')
+      checked.append(path)
+    self.assertContainsSubset({'sample.lag', 'train.b2', 'clone.noise', 'evaluate.group',
+                               'method.reference_every', 'method.kl_coef'}, checked)
+
+  def test_fields_of_the_host_exist_and_are_read(self):
+    code = '\n'.join(p.read_text() for room in ('grpo', 'scripts')
+                     for p in (ROOT / room).rglob('*.py'))
+    for path in HOST:
+      self.assertIn(path, dict(leaves(config())))
+      if path != 'size':
+        self.assertRegex(code, rf"\['{path.split('.')[-1]}'\]|config\.{path}\b", path)
+
+  def test_fields_that_need_another_setting(self):
+    windows = dict(zip(('task.horizon', 'window.turns'), (4, 2)))
+    self.differ(programs(config(**windows)), programs(config(**windows, **{'window.carry': 2})))
+    countdown = lambda heldout: build.plain(base.get_config('smoke,countdown')) | dict(
+        model=dict(name='tabular'), evaluate=dict(prompts=4, group=1, heldout=heldout))
+    self.differ(programs(countdown(0))[1], programs(countdown(1))[1])
+
+
+if __name__ == '__main__':
+  absltest.main()
