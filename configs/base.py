@@ -118,6 +118,8 @@ def _task(name: str) -> ml_collections.ConfigDict:
     t.visibility = 0.0                     # share of failures that the next observation shows
     t.undo = 0.0                           # probability that the right action repairs a failure
     t.drift = 0.0                          # probability a turn that the right answers change
+    t.goals = 1                            # 2 has a word more, and makes room for switches
+    t.switch = 0.0                         # g, chance a turn that the goal changes; needs goals=2
     t.delay = 0                            # routine turns between the last decisive block and end
     t.unmarked = 0.0                       # 1: decisive turns look like the others
     t.sources = 1                          # m, sources that tell the cue of a turn

@@ -247,12 +247,15 @@ def _task(t):
     if knob in t and _number(t[knob]):
       yield t[knob] < low, f'task.{knob}: must be at least {low}, got {t[knob]}'
   for knob in ('visibility', 'undo', 'drift', 'partial', 'unmarked', 'products', 'mixed', 'form',
-               'subgoal', 'brittle', 'hurry', 'unreliable'):
+               'subgoal', 'brittle', 'hurry', 'unreliable', 'switch'):
     if knob in t and _number(t[knob]):
       yield not 0 <= t[knob] <= 1, f'task.{knob}: must be in [0, 1], got {t[knob]}'
   if t['name'] == 'arithmetic' and _number(t['products']):
     yield t['products'] > 0 and '*' not in t['operators'], (
         f"task.products={t['products']} needs task.operators='+*', got {t['operators']!r}")
+  if t['name'] == 'horizon' and _number(t['switch']):
+    yield t['switch'] > 0 and t['goals'] == 1, (
+        f'task.switch={t["switch"]} needs task.goals=2, got {t["goals"]}')
   if 'delay' in t and _number(t['delay']) and _number(t['horizon']):
     yield not 0 <= t['delay'] < t['horizon'], (
         f'task.delay={t["delay"]}: must be in 0..horizon-1 with task.horizon={t["horizon"]}')
@@ -262,9 +265,6 @@ def _scene(t):
   """Rules of line, meeting and triage."""
   if t['name'] not in ('line', 'meeting', 'triage'):
     return
-  for knob in ('switch', 'unreliable'):
-    yield _number(t[knob]) and not 0 <= t[knob] <= 1, (
-        f'task.{knob}: must be in [0, 1], got {t[knob]}')
   for knob, low, high in (('rules', 0, 2), ('sources', 1, 3), ('roles', 1, t.get('people')),
                           ('decisive', 0, t.get('machines'))):
     if knob in t and _number(t[knob]):
