@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from grpo import ranges
+from grpo.tasks import interventions
 
 __all__ = ['check', 'rules']
 
@@ -250,12 +251,16 @@ def _task(t):
                'subgoal', 'brittle', 'hurry', 'unreliable', 'switch'):
     if knob in t and _number(t[knob]):
       yield not 0 <= t[knob] <= 1, f'task.{knob}: must be in [0, 1], got {t[knob]}'
+  for knob in interventions.KNOBS:
+    if knob in t and _number(t[knob]):
+      yield t[knob] < -1, f'task.{knob}: must be a turn, or -1 for never, got {t[knob]}'
   if t['name'] == 'arithmetic' and _number(t['products']):
     yield t['products'] > 0 and '*' not in t['operators'], (
         f"task.products={t['products']} needs task.operators='+*', got {t['operators']!r}")
-  if t['name'] == 'horizon' and _number(t['switch']):
-    yield t['switch'] > 0 and t['goals'] == 1, (
-        f'task.switch={t["switch"]} needs task.goals=2, got {t["goals"]}')
+  for knob, never in (('switch', 0), ('switch_at', -1)):
+    if t['name'] == 'horizon' and knob in t and _number(t[knob]):
+      yield t[knob] > never and t['goals'] == 1, (
+          f'task.{knob}={t[knob]} needs task.goals=2, got {t["goals"]}')
   if 'delay' in t and _number(t['delay']) and _number(t['horizon']):
     yield not 0 <= t['delay'] < t['horizon'], (
         f'task.delay={t["delay"]}: must be in 0..horizon-1 with task.horizon={t["horizon"]}')

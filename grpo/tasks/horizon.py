@@ -208,4 +208,5 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
       knobs=dict(horizon=max_turns, decisive=min(2, max_turns), visibility=0.0, undo=0.0, drift=0.0,
                  switch=0.0, delay=0, unmarked=0.0, sources=1, unreliable=0.0),
       reset=reset, reseed=reseed, step=step, state_id=state_id, expert=expert,
-      prompt_space=actions if M == 1 else None, potential=potential)
+      prompt_space=actions if M == 1 else None, potential=potential,
+      alike=((routine, actions), (marked, actions)))

@@ -229,4 +229,5 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
       knobs=dict(horizon=max_turns, decisive=2, visibility=0.0, delay=0, drift=0.0, undo=0.0,
                  switch=0.0, unreliable=0.0, rules=0, partial=0.0, heldout=0),
       reset=reset, reseed=lambda state, key: dataclasses.replace(state, noise=scenes.fresh(key)),
-      step=step, state_id=state_id, expert=expert)
+      step=step, state_id=state_id, expert=expert, alike=((place['gauge'], LEVELS),),
+      rule_words=2)

@@ -238,4 +238,4 @@ def make(*, size: int = 4, max_boxes: int = 1, max_depth: int = 8, max_walls: in
       vocab=VOCAB, prompt_len=N, action_len=1, observation_len=N, max_turns=max_turns, stop_ids=(),
       knobs=dict(boxes=B, depth=max_depth, walls=0, subgoal=0.0, heldout=0), reset=reset,
       reseed=lambda state, key: state, step=step, state_id=state_id, expert=expert,
-      potential=potential)
+      potential=potential, alike=((VOCAB.index('$'), 2),))

@@ -207,4 +207,6 @@ def make(*, max_turns: int = 8) -> base.Task:
       knobs=dict(horizon=max_turns, visibility=0.0, delay=0, drift=0.0, undo=0.0, switch=0.0,
                  sources=1, unreliable=0.0, rules=0, partial=0.0, heldout=0),
       reset=reset, reseed=lambda state, key: dataclasses.replace(state, noise=scenes.fresh(key)),
-      step=step, state_id=state_id, expert=expert)
+      step=step, state_id=state_id, expert=expert, rule_words=2,
+      alike=tuple((place['finding'] + 2 + 2 * q, 2) for q in range(Q))
+      + tuple((place['lab'] + 2 + 2 * q, 2) for q in range(Q)))
