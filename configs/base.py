@@ -208,10 +208,13 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.clone.steps = by(200, 400, 2000)       # limit of cloning steps; 0 starts from random weights
   c.clone.every = by(20, 10, 50)          # cloning steps between two checks of the pass rate
   c.clone.prompts = by(32, 64, 256)       # expert episodes a cloning step
-  # Share of turns the expert is replaced by chance. In a meeting one booking is final, so chance cuts
-  # most days short before the one turn that counts: at 0.3 clones stay at the floor of 0.08.
-  c.clone.noise = 0.1 if task == 'meeting' else 0.3
+  c.clone.noise = 0.3                       # share of turns the expert is replaced by chance
   c.clone.learning_rate = by(3e-3, 1e-3, 1e-3)
+
+  if task == 'meeting':
+    # A booking is final: at noise 0.3 most days end by chance before the one turn that counts, and
+    # 400 steps of 32 episodes leave a clone at the floor of 0.08.
+    c.clone.noise, c.clone.prompts, c.clone.steps = 0.1, by(64, 64, 256), by(300, 400, 2000)
 
   m = c.method = ml_collections.ConfigDict()
   m.shape = ml_collections.ConfigDict()     # labelled slots of objective/rewards.py
