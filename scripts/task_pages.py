@@ -29,9 +29,8 @@ scalars: one compiled program serves a grid of them, and for the same key a knob
 number of another one. Scores in the texts below are those of many episodes, and tests hold them.
 """
 KINDS = dict(
-    stressor='Stressors: what makes long work hard, one knob each. In the easy case they are 0, or, '
-             'where they count something (`horizon`, `decisive`, `sources`, `roles`), the smallest '
-             'number.',
+    stressor='Stressors: what makes long work hard, one knob each. In the easy case they are 0, '
+             'or, where they count something (`horizon`, `decisive`, `sources`, `roles`), small.',
     level='Levels: the size of an instance.',
     reward='What is paid. These change no observation and no end.',
     split='Splits.')
@@ -82,7 +81,8 @@ def _interventions(data) -> list[str]:
   """The table of interventions."""
   text = inspect.getdoc(interventions).split('\n\n')
   lines = ['## Interventions', '', _flow(text[-1]), '',
-           'A config of `SIZE,TASK,interventions` has their knobs; each is a turn, -1 is never.', '',
+           'A config of `SIZE,TASK,interventions` has their knobs; each is a turn, -1 is never.',
+           '',
            '| knob | after the action of that turn |', '|---|---|']
   return lines + [f'| `{knob}` | {text} |' for knob, text in data['interventions'].items()] + ['']
 

@@ -167,7 +167,8 @@ class InterventionsTest(parameterized.TestCase):
     # TURNS of its 8 turns have been played, two of them after the cut; the expert ends it well.
     state = jax.tree.map(lambda x: jnp.asarray(x[1, -1]), out.state)
     self.assertEqual(int(state.turn), TURNS)
-    knobs = task.knobs | {k: v for k, v in STRESS.items() if k in task.knobs} | dict(interrupt_at=AT)
+    stress = {k: v for k, v in STRESS.items() if k in task.knobs}
+    knobs = task.knobs | stress | dict(interrupt_at=AT)
     step = jax.jit(task.step)
     for _ in range(8 - TURNS):
       last = step(state, *task.expert(state, None), knobs)

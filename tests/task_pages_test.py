@@ -20,8 +20,8 @@ def written():
 
 def shown():
   """Episodes as they stand in the page."""
-  found = re.findall(r'^## (\w+)$|^An episode of the expert[^\n]*\n\n```text\n(.*?)\n```$', written(),
-                     re.M | re.S)
+  found = re.findall(r'^## (\w+)$|^An episode of the expert[^\n]*\n\n```text\n(.*?)\n```$',
+                     written(), re.M | re.S)
   names = [name for name, _ in found if name in tasks.__all__]
   return dict(zip(names, [text for _, text in found if text], strict=True))
 

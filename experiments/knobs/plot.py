@@ -39,7 +39,7 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
       values = list(dict.fromkeys(r['value'] for r in here))
       for policy, style in look.items():
         found = {r['value']: r for r in here if r['policy'] == policy}
-        # Values are drawn at equal distances: grids are geometric for some knobs, linear for others.
+        # Values stand at equal distances: some grids are geometric, others linear.
         at = [i for i, value in enumerate(values) if value in found]
         score = np.array([found[values[i]]['success'] for i in at])
         count = np.array([found[values[i]]['episodes'] for i in at])

@@ -24,9 +24,10 @@ so, once; it needs goals=2, which makes room for the word), `delay` (routine tur
 between the last decisive block and the reward), `unmarked` (1: decisive cues look like the others),
 `sources` m (how many times the cue is told, by m sources) and `unreliable` e (probability that a
 source lies: for the whole episode it tells of a uniform cue). With all but T, K and m at 0, the
-case is easy: failures hidden, no drift, and cue -> action is one table. Liars are part of the instance, what they say is noise; the latent chain knows
-neither, so the exact values of policies that act on the latent state stay as they are. The expert
-sees the true cue; with e > 0 nobody who reads the sources can always do as well.
+case is easy: failures hidden, no drift, and cue -> action is one table. Liars are part of the
+instance, what they say is noise; the latent chain knows neither, so the exact values of policies
+that act on the latent state stay as they are. The expert sees the true cue; with e > 0 nobody who
+reads the sources can always do as well.
 
 Prompts are few: the first cue is all that varies (n prompts). Train and held-out episodes share
 their prompts and differ in the noise only; there is no split to make. Different streams give
