@@ -182,6 +182,7 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.window = ml_collections.ConfigDict()
   c.window.turns = 16               # new turns of one context window; an episode of more is cut
   c.window.carry = 1                # turns copied into the next window; used from two windows on
+  c.window.forget = 0               # of these the oldest that are lost; at least one must stay
 
   c.sample = ml_collections.ConfigDict()
   c.sample.prompts = by(8, 16, 128)   # P, prompts a step; divisible by minibatches * micro
