@@ -7,6 +7,7 @@ from absl.testing import parameterized
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from configs import base as configs
 from grpo import build
@@ -20,6 +21,8 @@ from tests import episodes as runs
 COUNT, TURNS, AT = 64, 6, 2
 SIZES = dict(horizon=dict(goals=2), ladder=dict(max_level=5), keychain={}, sokoban={}, line={},
              meeting={}, triage={})
+SHORT = ('horizon', 'line')
+LONG = tuple(name for name in SIZES if name not in SHORT)
 STRESS = dict(drift=0.2, visibility=0.3, undo=0.3, rules=2, switch=0.1)
 
 
@@ -64,10 +67,33 @@ def words(name, step, i, turn):
   return task.render(step.observation[i, turn], step.valid[i, turn]).split()
 
 
+def last(name, **knobs):
+  """Words that are seen after turn AT."""
+  calm = {k: 0 for k in ('drift',) if k in tasks(name)[1].knobs}
+  return words(name, play(name, 1, **calm | knobs)[2], 1, AT)
+
+
 class InterventionsTest(parameterized.TestCase):
 
-  @parameterized.parameters(*SIZES)
+  @parameterized.parameters(*SHORT)
   def test_none_is_the_task_bit_for_bit(self, name):
+    self.check_none(name)
+
+  @parameterized.parameters(*LONG)
+  @pytest.mark.slow
+  def test_none_is_the_task_bit_for_bit_for_the_others(self, name):
+    self.check_none(name)
+
+  @parameterized.parameters(*((name, knob) for name in SHORT for knob in interventions.KNOBS))
+  def test_it_acts_at_its_turn_and_not_before(self, name, knob):
+    self.check_turn(name, knob)
+
+  @parameterized.parameters(*((name, knob) for name in LONG for knob in interventions.KNOBS))
+  @pytest.mark.slow
+  def test_it_acts_at_its_turn_and_not_before_for_the_others(self, name, knob):
+    self.check_turn(name, knob)
+
+  def check_none(self, name):
     plain, wrapped = tasks(name)
     self.assertEqual(wrapped.vocab[:len(plain.vocab)], plain.vocab)
     prompt, valid, out = play(name, 0)
@@ -81,8 +107,7 @@ class InterventionsTest(parameterized.TestCase):
     for field in ('reward', 'success', 'terminated', 'truncated'):
       np.testing.assert_array_equal(getattr(out, field), getattr(out2, field), field)
 
-  @parameterized.parameters(*((name, knob) for name in SIZES for knob in interventions.KNOBS))
-  def test_it_acts_at_its_turn_and_not_before(self, name, knob):
+  def check_turn(self, name, knob):
     if knob not in tasks(name)[1].knobs:
       self.assertIn((name in ('ladder', 'keychain', 'sokoban', 'horizon'), knob[:-3]),
                     {(True, k) for k in ('switch', 'drop', 'pin')})
@@ -118,8 +143,13 @@ class InterventionsTest(parameterized.TestCase):
       np.testing.assert_array_equal(old != new,
                                     flipped[:, None] & (np.arange(TURNS) >= AT)[None])
 
+  @pytest.mark.slow
+  def test_texts_of_a_board_and_of_a_wish(self):
+    self.assertEqual(last('ladder', correct_at=AT)[0], 'correction')
+    self.assertLen(last('ladder', correct_at=AT), 3 + 16)
+    self.assertEqual(last('triage', switch_at=AT, switch=0)[-1][:5], 'wish-')
+
   def test_texts(self):
-    last = lambda name, turn=AT, **knobs: words(name, play(name, 1, drift=0, **knobs)[2], 1, turn)
     calm = last('line')
     wrong = last('line', wrong_at=AT)
     self.assertEqual(calm[:3], wrong[:3])
@@ -134,9 +164,7 @@ class InterventionsTest(parameterized.TestCase):
     state = jax.tree.map(lambda x: jnp.asarray(x[1, AT]), following)
     task = tasks('line')[0]
     self.assertEqual(said[1], task.render(task.expert(state, None)[0]))
-    self.assertEqual(last('ladder', correct_at=AT)[0], 'correction')
-    self.assertLen(last('ladder', correct_at=AT), 3 + 16)
-    self.assertEqual(last('triage', switch_at=AT, switch=0)[-1][:5], 'wish-')
+    self.assertEqual(last('horizon', switch_at=AT, switch=0)[0][:5], 'goal-')
     everything = last('line', wrong_at=AT, interrupt_at=AT, correct_at=AT, drop_at=AT, pin_at=AT)
     self.assertEqual(everything[:6], ['interrupted', 'rules-off', 'pinned', 'inspect-first',
                                       'no-hoard', 'correction'])

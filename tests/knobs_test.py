@@ -125,8 +125,8 @@ class KnobsTest(parameterized.TestCase):
                       jax.tree.leaves((two['observation'], two['state'], two['reward']))):
         np.testing.assert_array_equal(a[quiet], b[quiet], knob)
 
-  @pytest.mark.slow
   @parameterized.parameters('horizon', 'line', 'meeting', 'triage')
+  @pytest.mark.slow
   def test_the_expert_solves_the_easy_case_at_every_length(self, name):
     task = runs.build(name, max_turns=1024)
     score = play.scores(task, task.expert, 300)
