@@ -27,6 +27,8 @@ Written by `python -m scripts.docs` from the docstrings of `grpo/tasks/`, the kn
 A task is `reset`, `step` and a scripted expert, pure functions of arrays. Its knobs are traced
 scalars: one compiled program serves a grid of them, and for the same key a knob moves no random
 number of another one. Scores in the texts below are those of many episodes, and tests hold them.
+What each knob does to three fixed policies was measured in
+[experiments/knobs](../experiments/knobs/README.md).
 """
 KINDS = dict(
     stressor='Stressors: what makes long work hard, one knob each. In the easy case they are 0, '
