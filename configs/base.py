@@ -1,7 +1,7 @@
 """Every field of an experiment, with its meaning, unit and constraint.
 
 A variant is a file beside this one that changes slots and nothing else. The argument of a config is
-`SIZE` or `SIZE,TASK`:
+`SIZE`, `SIZE,TASK`, or `SIZE,TASK,interventions`, which adds the fields of `_interventions`:
 
   python -m scripts.train --config=configs/grpo.py:small --workdir=runs/grpo
   python -m scripts.train --config=configs/sao.py:smoke,arithmetic --workdir=runs/sao
@@ -20,6 +20,7 @@ import ml_collections
 SIZES = ('smoke', 'small', 'full')
 TASKS = ('arithmetic', 'countdown', 'programs', 'ladder', 'horizon', 'keychain', 'sokoban', 'line',
          'meeting', 'triage')
+SEVERAL_TURNS = TASKS[3:]
 
 
 def _task(name: str) -> ml_collections.ConfigDict:
@@ -118,6 +119,8 @@ def _task(name: str) -> ml_collections.ConfigDict:
     t.visibility = 0.0                     # share of failures that the next observation shows
     t.undo = 0.0                           # probability that the right action repairs a failure
     t.drift = 0.0                          # probability a turn that the right answers change
+    t.goals = 1                            # 2 has a word more, and makes room for switches
+    t.switch = 0.0                         # g, chance a turn that the goal changes; needs goals=2
     t.delay = 0                            # routine turns between the last decisive block and end
     t.unmarked = 0.0                       # 1: decisive turns look like the others
     t.sources = 1                          # m, sources that tell the cue of a turn
@@ -126,29 +129,47 @@ def _task(name: str) -> ml_collections.ConfigDict:
   return t
 
 
+def _interventions(t: ml_collections.ConfigDict) -> ml_collections.ConfigDict:
+  """Adds the turns of interventions, see grpo/tasks/interventions.py; -1 is never."""
+  if t.name not in SEVERAL_TURNS:
+    raise ValueError(f'interventions: task {t.name} has one turn; allowed are '
+                     f'{", ".join(SEVERAL_TURNS)}')
+  t.wrong_at = -1                          # the observation of this turn is wrong
+  if 'switch' in t:
+    t.switch_at = -1                       # the goal changes after this turn
+  t.interrupt_at = -1                      # the episode is cut after this turn
+  t.correct_at = -1                        # says after this turn what the expert would do
+  if 'rules' in t:
+    t.drop_at = -1                         # no rule counts after this turn
+    t.pin_at = -1                          # observations repeat the rules from this turn on
+  return t
+
+
 def slot(name: str, **kwargs) -> ml_collections.ConfigDict:
   """The choice of a function and its keyword arguments."""
   return ml_collections.ConfigDict(dict(name=name, **kwargs))
 
 
-def parse(spec: str) -> tuple[str, str]:
-  """Splits 'SIZE' or 'SIZE,TASK'.
+def parse(spec: str) -> tuple[str, str, bool]:
+  """Splits 'SIZE', 'SIZE,TASK' or 'SIZE,TASK,interventions'.
 
   Raises:
-    ValueError: unknown size or task; names the allowed values.
+    ValueError: unknown size, task or third word; names the allowed values.
   """
-  size, _, task = spec.partition(',')
+  size, task, room = (spec.split(',', 2) + ['', ''])[:3]
   size, task = size or 'small', task or 'horizon'
   if size not in SIZES:
     raise ValueError(f'config size {size!r}: allowed are {", ".join(SIZES)}')
   if task not in TASKS:
     raise ValueError(f'config task {task!r}: allowed are {", ".join(TASKS)}')
-  return size, task
+  if room not in ('', 'interventions'):
+    raise ValueError(f'config {spec!r}: the third word can only be interventions, got {room!r}')
+  return size, task, bool(room)
 
 
 def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   """All fields, set to plain GRPO."""
-  size, task = parse(spec)
+  size, task, room = parse(spec)
   by = lambda smoke, small, full: dict(smoke=smoke, small=small, full=full)[size]
 
   c = ml_collections.ConfigDict()
@@ -157,10 +178,11 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.steps = by(20, 160, 2000)      # optimiser rounds: sample, score, credit, update
   c.log_every = by(5, 20, 50)     # steps between log points; divides `steps`
 
-  c.task = _task(task)
+  c.task = _interventions(_task(task)) if room else _task(task)
   c.window = ml_collections.ConfigDict()
   c.window.turns = 16               # new turns of one context window; an episode of more is cut
   c.window.carry = 1                # turns copied into the next window; used from two windows on
+  c.window.forget = 0               # of these the oldest that are lost; at least one must stay
 
   c.sample = ml_collections.ConfigDict()
   c.sample.prompts = by(8, 16, 128)   # P, prompts a step; divisible by minibatches * micro
@@ -189,6 +211,11 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.clone.prompts = by(32, 64, 256)       # expert episodes a cloning step
   c.clone.noise = 0.3                       # share of turns the expert is replaced by chance
   c.clone.learning_rate = by(3e-3, 1e-3, 1e-3)
+
+  if task == 'meeting':
+    # A booking is final: at noise 0.3 most days end by chance before the one turn that counts, and
+    # 400 steps of 32 episodes leave a clone at the floor of 0.08.
+    c.clone.noise, c.clone.prompts, c.clone.steps = 0.1, by(64, 64, 256), by(300, 400, 2000)
 
   m = c.method = ml_collections.ConfigDict()
   m.shape = ml_collections.ConfigDict()     # labelled slots of objective/rewards.py

@@ -22,6 +22,7 @@ from grpo.models import transformer
 from grpo.objective import method as methods
 from grpo.rollout import branch
 from grpo.tasks import base as task_base
+from grpo.tasks import interventions
 
 __all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'ACTOR_FIELDS']
 
@@ -129,6 +130,8 @@ def _task(spec):
   make = importlib.import_module(f'grpo.tasks.{name}').make
   static = inspect.signature(make).parameters
   task = make(**{k: v for k, v in spec.items() if k in static})
+  if set(interventions.KNOBS) & set(spec):
+    task = interventions.wrap(task)
   for key in spec:
     if key != 'name' and key not in static and key not in task.knobs:
       raise ValueError(f'task: {name} has no field {key!r}'

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from grpo import ranges
+from grpo.tasks import interventions
 
 __all__ = ['check', 'rules']
 
@@ -78,6 +79,9 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
       f'log_every={c["log_every"]} must divide steps={c["steps"]}')
   yield k['every'] % c['log_every'] != 0, (
       f'checkpoint.every={k["every"]} must be a multiple of log_every={c["log_every"]}')
+  w = c['window']
+  yield _number(w['forget']) and not 0 <= w['forget'] < max(w['carry'], 1), (
+      f'window.forget={w["forget"]}: must be in 0..window.carry-1, and window.carry={w["carry"]}')
   parts = u['minibatches'] * u['micro']
   yield s['prompts'] % (parts * c['mesh']['data']) != 0, (
       f'sample.prompts={s["prompts"]} must be divisible by train.minibatches={u["minibatches"]} x '
@@ -247,12 +251,19 @@ def _task(t):
     if knob in t and _number(t[knob]):
       yield t[knob] < low, f'task.{knob}: must be at least {low}, got {t[knob]}'
   for knob in ('visibility', 'undo', 'drift', 'partial', 'unmarked', 'products', 'mixed', 'form',
-               'subgoal', 'brittle', 'hurry', 'unreliable'):
+               'subgoal', 'brittle', 'hurry', 'unreliable', 'switch'):
     if knob in t and _number(t[knob]):
       yield not 0 <= t[knob] <= 1, f'task.{knob}: must be in [0, 1], got {t[knob]}'
+  for knob in interventions.KNOBS:
+    if knob in t and _number(t[knob]):
+      yield t[knob] < -1, f'task.{knob}: must be a turn, or -1 for never, got {t[knob]}'
   if t['name'] == 'arithmetic' and _number(t['products']):
     yield t['products'] > 0 and '*' not in t['operators'], (
         f"task.products={t['products']} needs task.operators='+*', got {t['operators']!r}")
+  for knob, never in (('switch', 0), ('switch_at', -1)):
+    if t['name'] == 'horizon' and knob in t and _number(t[knob]):
+      yield t[knob] > never and t['goals'] == 1, (
+          f'task.{knob}={t[knob]} needs task.goals=2, got {t["goals"]}')
   if 'delay' in t and _number(t['delay']) and _number(t['horizon']):
     yield not 0 <= t['delay'] < t['horizon'], (
         f'task.delay={t["delay"]}: must be in 0..horizon-1 with task.horizon={t["horizon"]}')
@@ -262,9 +273,6 @@ def _scene(t):
   """Rules of line, meeting and triage."""
   if t['name'] not in ('line', 'meeting', 'triage'):
     return
-  for knob in ('switch', 'unreliable'):
-    yield _number(t[knob]) and not 0 <= t[knob] <= 1, (
-        f'task.{knob}: must be in [0, 1], got {t[knob]}')
   for knob, low, high in (('rules', 0, 2), ('sources', 1, 3), ('roles', 1, t.get('people')),
                           ('decisive', 0, t.get('machines'))):
     if knob in t and _number(t[knob]):

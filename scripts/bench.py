@@ -3,6 +3,7 @@
   python -m scripts.bench --case=small
   python -m scripts.bench --case=all --steps=8
   python -m scripts.bench --case=small --change=prompts=4,completion=256
+  python -m scripts.bench --case=tasks
   python -m scripts.bench --law=group
 
 One line of JSON a case. A random-weight decoder samples a group for each random prompt and does one
@@ -15,10 +16,12 @@ update; the reward is the share of one token. Keys of a line:
   n_clean, foreign    steps that other processes left alone, and their share of the machine
 
 A law varies one thing and says how the time of a step grows; `limit` is what is asked for. The case
-`overhead` compares the trainer (logging on, saving off) with its own compiled program.
+`overhead` compares the trainer (logging on, saving off) with its own compiled program. The case
+`tasks` has a line for each task: steps a second of uniform tokens, without a model.
 """
 
 import dataclasses
+import importlib
 import json
 import subprocess
 import sys
@@ -88,9 +91,10 @@ def main(argv):
     device.prepare()
   from configs import base
   from grpo.study import laws
+  from grpo.study import play
   from grpo.study import speed
   from grpo.study import work as works
-  cases = [*works.CASES, 'overhead']
+  cases = [*works.CASES, 'overhead', 'tasks']
   known, chosen = (list(laws.LAWS), _LAW.value) if _LAW.value else (cases, _CASE.value)
   if chosen == 'all':
     # A peak of memory and a time from the start belong to one process.
@@ -105,6 +109,11 @@ def main(argv):
     config = base.get_config('small,arithmetic')
     config.evaluate.prompts, config.clone.steps = 1, 0
     _emit(dict(case=chosen) | speed.overhead(config, max(3, _STEPS.value)))
+    return 0
+  if chosen == 'tasks' and not _LAW.value:
+    for name, sizes in speed.TASKS:
+      task = importlib.import_module(f'grpo.tasks.{name}').make(**sizes)
+      _emit(dict(case=chosen, task=name, sizes=sizes) | play.rate(task, 1024, _STEPS.value))
     return 0
   config = base.get_config('smoke')
   if _LAW.value:

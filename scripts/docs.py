@@ -1,7 +1,9 @@
-"""Writes docs/methods.md: every config as a row of a table and a section, from what the code says.
+"""Writes docs/methods.md and docs/tasks.md from what the code says.
 
-  python -m scripts.docs            writes the file
-  python -m scripts.docs --check    writes nothing; exit code 1 if the file is not what it would be
+  python -m scripts.docs            writes the files
+  python -m scripts.docs --check    writes nothing; exit code 1 if one is not what it would be
+
+Methods: every config as a row of a table and a section. Tasks: see scripts/task_pages.py.
 
 Names and values come from configs/, formulas from the docstrings of the functions that a config
 names, and what neither can say (traps, other codes) from docs/notes.toml.
@@ -24,6 +26,7 @@ from grpo.objective import critic as critics
 from grpo.rollout import branch
 from scripts import cells
 from scripts import cli
+from scripts import task_pages
 
 _CHECK = flags.DEFINE_boolean('check', False, 'Compare with the file instead of writing it.')
 
@@ -205,16 +208,19 @@ def page() -> str:
 
 def main(argv):
   del argv
-  made = page()
-  if not _CHECK.value:
-    cells.write(PAGE, made)
-    print(f'wrote {PAGE.relative_to(cli.ROOT)}: {len(names())} methods')
-    return 0
-  old = PAGE.read_text(encoding='utf-8').splitlines() if PAGE.exists() else []
-  diff = [*difflib.unified_diff(old, made.splitlines(), n=0, lineterm='')][3:]
-  if diff:
-    print(f'docs/methods.md is out of date, first at {diff[0][:60]!r}: run python -m scripts.docs')
-  return bool(diff)
+  code = 0
+  for path, made in ((PAGE, page()), (task_pages.PAGE, task_pages.page())):
+    name = path.relative_to(cli.ROOT) if path.is_relative_to(cli.ROOT) else path
+    if not _CHECK.value:
+      cells.write(path, made)
+      print(f'wrote {name}')
+      continue
+    old = path.read_text(encoding='utf-8').splitlines() if path.exists() else []
+    diff = [*difflib.unified_diff(old, made.splitlines(), n=0, lineterm='')][3:]
+    if diff:
+      print(f'{name} is out of date, first at {diff[0][:60]!r}: run python -m scripts.docs')
+      code = 1
+  return code
 
 
 if __name__ == '__main__':

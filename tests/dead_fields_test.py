@@ -30,6 +30,7 @@ HOST = {
     'mesh.data': 'where arrays live',
     'mesh.model': 'where arrays live',
     'window.carry': 'used from two windows on, see below',
+    'window.forget': 'used from two windows on, see below',
     'evaluate.heldout': 'chosen for a task that has held-out prompts, see below'}
 CHANGED = {'method.old': 'recomputed', 'sample.prompts': 12, 'train.minibatches': 4,
            'window.turns': 1}
@@ -111,6 +112,8 @@ class DeadFieldsTest(absltest.TestCase):
   def test_fields_that_need_another_setting(self):
     windows = dict(zip(('task.horizon', 'window.turns'), (4, 2)))
     self.differ(programs(config(**windows)), programs(config(**windows, **{'window.carry': 2})))
+    windows |= {'window.carry': 2}
+    self.differ(programs(config(**windows)), programs(config(**windows, **{'window.forget': 1})))
     countdown = lambda heldout: build.plain(base.get_config('smoke,countdown')) | dict(
         model=dict(name='tabular'), evaluate=dict(prompts=4, group=1, heldout=heldout))
     self.differ(programs(countdown(0))[1], programs(countdown(1))[1])

@@ -29,13 +29,13 @@ class DemosTest(parameterized.TestCase):
     params = {'table': jnp.zeros((2, toy.VOCAB, toy.VOCAB)).at[:, :, 1].set(1e4)}
 
     @jax.jit
-    def both(key, knobs):
-      sizes = dict(step=4, prompts=3, samples=2)
+    def both(key, knobs, forget):
+      sizes = dict(step=4, prompts=3, samples=2, forget=forget)
       return (sampler.sample(policy, params, task, layout, knobs, key, temperature=1.0, **sizes),
               demos.demonstrate(task, layout, knobs, key, noise=0.0, **sizes))
 
-    for end_share in (0.0, 0.3):
-      sampled, shown = both(keys.root(0), dict(end_share=end_share))
+    for end_share, forget in ((0.0, 0), (0.3, 0), (0.0, 1)):
+      sampled, shown = both(keys.root(0), dict(end_share=end_share), forget)
       for name in ('tokens', 'valid', 'mask', 'rewards', 'turn', 'state_id', 'success',
                    'terminated', 'truncated', 'prompt_id', 'sample_id', 'logp', 'version'):
         one, other = getattr(sampled, name), getattr(shown, name)

@@ -65,6 +65,24 @@ class HorizonTest(parameterized.TestCase):
     self.assertAlmostEqual(told.mean(), 0.25, delta=0.02)
     self.assertEqual(runs.success(record), 1)
 
+  def test_a_switch_is_told_once_and_room_for_it_changes_nothing_else(self):
+    plain = runs.episodes(runs.build('horizon'), 'expert', drift=0.2)
+    task = runs.build('horizon', goals=2)
+    calm = runs.episodes(task, 'expert', drift=0.2)
+    for name in ('prompt', 'observation'):
+      np.testing.assert_array_equal(calm[name][..., 1:], plain[name])
+    self.assertEqual({task.vocab[i] for i in np.unique(calm['observation'][..., 0])}, {'same'})
+    record = runs.episodes(task, 'expert', drift=0.2, switch=0.25, decisive=8)
+    # Nothing else that is seen moves; what is right does, and the expert follows.
+    np.testing.assert_array_equal(record['observation'][:, :, 1], calm['observation'][:, :, 1])
+    words = np.asarray(task.vocab)[record['observation'][..., 0]]
+    told = words != 'same'
+    self.assertAlmostEqual(told.mean(), 0.25, delta=0.02)
+    self.assertEqual(runs.success(record), 1)
+    goal = np.cumsum(told, axis=1) % 2
+    np.testing.assert_array_equal(words[told], np.where(goal == 1, 'goal-1', 'goal-0')[told])
+    np.testing.assert_array_equal((record['state_id'] - 1) // 48 % 2, goal)
+
   def test_marks(self):
     task = runs.build('horizon')
     for unmarked in (0.0, 1.0):
@@ -106,7 +124,7 @@ class HorizonTest(parameterized.TestCase):
     np.testing.assert_array_equal(follow(a), follow(a))
 
   def test_bad_sizes(self):
-    for sizes in (dict(actions=1), dict(max_turns=0), dict(max_sources=0)):
+    for sizes in (dict(actions=1), dict(max_turns=0), dict(max_sources=0), dict(goals=3)):
       with self.assertRaisesRegex(ValueError, 'horizon: '):
         horizon.make(**sizes)
 

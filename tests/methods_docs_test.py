@@ -60,7 +60,9 @@ class MethodsDocsTest(parameterized.TestCase):
       page = pathlib.Path(folder) / 'methods.md'
       page.write_text('old\n')
       out = io.StringIO()
+      same = docs.task_pages.PAGE.read_text(encoding='utf-8')
       with (mock.patch.object(docs, 'PAGE', page), flagsaver.flagsaver(check=True),
+            mock.patch.object(docs.task_pages, 'page', lambda: same),
             contextlib.redirect_stdout(out)):
         self.assertEqual(docs.main([]), 1)
       self.assertEqual(page.read_text(), 'old\n')

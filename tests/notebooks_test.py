@@ -8,7 +8,9 @@ from unittest import mock
 from absl.testing import absltest
 import nbclient
 import nbformat
+import pytest
 
+from grpo import tasks
 from scripts import cells
 from scripts import experiment
 from scripts import launch
@@ -33,7 +35,7 @@ def run(name, folder):
   nbformat.validate(notebook)
   path = os.pathsep.join([str(ROOT), os.environ.get('PYTHONPATH', '')])
   with mock.patch.dict(os.environ, GRPO_RESULTS=str(folder), PYTHONPATH=path):
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name='python3',
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name='python3',
                             resources=dict(metadata=dict(path=str(ROOT)))).execute()
   outputs = [o for c in notebook.cells if c.cell_type == 'code' for o in c.outputs]
   text = ''.join(o.get('text', '') for o in outputs)
@@ -50,6 +52,17 @@ class NotebooksTest(absltest.TestCase):
     self.assertIn('sao is not distinguishable from grpo', text)
     self.assertIn('8 seeds: unpaired 1.5, paired 1.2', text)
     self.assertLen(images, 1)
+
+  @pytest.mark.slow
+  def test_tasks(self):
+    text, _ = run('tasks.ipynb', fake_runner.folder(self))
+    self.assertIn('success of this player, exactly: 0.648', text)
+    self.assertGreaterEqual(text.count('V = '), 8)
+    self.assertIn('(expert: ', text)
+    self.assertIn('correction ', text)
+    self.assertIn('pinned check-first lab-first', text)
+    for name in tasks.__all__:
+      self.assertTrue(name in ('horizon', 'ladder', 'sokoban') or f'{name}\n' in text, name)
 
   def test_without_results_it_says_what_to_do(self):
     notebook = nbformat.read(ROOT / 'notebooks' / 'quickstart.ipynb', as_version=4)

@@ -1,6 +1,7 @@
 """Exact values against enumeration, identities and the simulator itself."""
 
 import functools
+import itertools
 
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -14,7 +15,7 @@ from grpo.tasks import horizon
 from tests import episodes as runs
 
 NEUTRAL = dict(horizon=4, decisive=2, visibility=0.0, undo=0.0, drift=0.0, delay=0, unmarked=0.0,
-               sources=1, unreliable=0.0)
+               sources=1, unreliable=0.0, switch=0.0)
 # Liars among the sources change what is seen, not the latent chain: values stay exact.
 HARD = NEUTRAL | dict(visibility=0.4, undo=0.7, drift=0.2, delay=1, unreliable=0.5)
 
@@ -26,15 +27,18 @@ def habit(state):
   return jax.nn.softmax(logits)
 
 
-def enumerate_value(knobs, policy, turn, cue, mode, damage, shown):
-  """Success probability by following every branch; plain Python, n = 2."""
+def enumerate_value(knobs, policy, turn, cue, mode, damage, shown, goal=0, first=None):
+  """Success probability by following every branch; plain Python, n = 2.
+
+  With actions 0 and 1, mode and goal both swap them. `first` is the action of this turn, if any.
+  """
   if turn == knobs['horizon']:
     return float(damage == 'ok')
   span = knobs['horizon'] - knobs['delay']
   decisive = turn < span and turn * knobs['decisive'] % span < knobs['decisive']
   total = 0.0
-  for action in range(2):
-    right = action == (cue + mode) % 2
+  for action in range(2) if first is None else (first,):
+    right = action == (cue + mode + goal) % 2
     failed = decisive and not right
     repair = knobs['undo'] if damage == 'hurt' and right else 0.0
     for repaired, p_repair in ((True, repair), (False, 1 - repair)):
@@ -45,33 +49,43 @@ def enumerate_value(knobs, policy, turn, cue, mode, damage, shown):
         after = 'hurt' if after == 'ok' else 'lost'
       see = knobs['visibility'] if failed and not shown else float(shown)
       for sees, p_see in ((True, see), (False, 1 - see)):
-        for flips, p_flip in ((True, knobs['drift']), (False, 1 - knobs['drift'])):
-          weight = policy[turn, cue, mode, damage, shown][action] * p_repair * p_see * p_flip
-          if weight:
-            total += weight * 0.5 * sum(
+        chosen = policy[turn, cue, mode, damage, shown, goal][action] if first is None else 1
+        weight = chosen * p_repair * p_see
+        for flips, turns in itertools.product((False, True), repeat=2):
+          p = 1.0
+          for happens, chance in ((flips, knobs['drift']), (turns, knobs['switch'])):
+            p *= chance if happens else 1 - chance
+          if weight * p:
+            total += weight * p * 0.5 * sum(
                 enumerate_value(knobs, policy, turn + 1, c, mode ^ flips, after,
-                                sees and after != 'ok') for c in range(2))
+                                sees and after != 'ok', goal ^ turns) for c in range(2))
   return total
 
 
 class ExactTest(parameterized.TestCase):
 
-  @parameterized.parameters((NEUTRAL,), (HARD,), (HARD | dict(decisive=4, delay=0),),
-                            (HARD | dict(visibility=1.0, undo=1.0, delay=0),))
-  def test_equals_enumeration(self, knobs):
+  @parameterized.parameters((NEUTRAL, 1), (HARD, 1), (HARD | dict(decisive=4, delay=0), 1),
+                            (HARD | dict(visibility=1.0, undo=1.0, delay=0), 1),
+                            (NEUTRAL | dict(switch=0.3), 2), (HARD | dict(switch=0.4), 2))
+  def test_equals_enumeration(self, knobs, goals):
     knobs = knobs | dict(horizon=3)
-    exact = oracle.solve(knobs, habit, actions=2, max_turns=5)
+    exact = oracle.solve(knobs, habit, actions=2, max_turns=5, goals=goals)
     policy = {}
     for turn in range(3):
-      state = horizon.states(turn, 2)
-      names = [(turn, int(c), int(m), ('ok', 'hurt', 'lost')[d], bool(s))
-               for c, m, d, s in zip(state.cue, state.mode, state.damage, state.shown)]
+      state = horizon.states(turn, 2, goals)
+      names = [(turn, int(c), int(m), ('ok', 'hurt', 'lost')[d], bool(s), int(g)) for c, m, d, s, g
+               in zip(state.cue, state.mode, state.damage, state.shown, state.goal)]
       policy |= dict(zip(names, np.asarray(exact.probs[turn])))
     value = functools.partial(enumerate_value, knobs, policy)
     for turn in range(3):
       for row, name in enumerate([n for n in policy if n[0] == turn]):
-        if name[3:] != ('ok', True):
+        if name[3:5] != ('ok', True):
           self.assertAlmostEqual(float(exact.V[turn, row]), value(*name), places=5, msg=str(name))
+          for action in range(2):
+            forced = value(*name, first=action)
+            self.assertAlmostEqual(float(exact.Q[turn, row, action]), forced, places=5)
+            self.assertAlmostEqual(float(exact.A[turn, row, action]), forced - value(*name),
+                                   places=5)
     start = np.mean([value(0, cue, 0, 'ok', False) for cue in range(2)])
     self.assertAlmostEqual(float(exact.start), start, places=5)
 
@@ -102,9 +116,9 @@ class ExactTest(parameterized.TestCase):
     np.testing.assert_allclose(jnp.sum(exact.A * exact.probs, axis=-1), 0, atol=1e-6)
     self.assertAlmostEqual(float(exact.start), 0.49, places=6)
 
-  @parameterized.parameters((NEUTRAL,), (HARD,))
-  def test_mean_value_over_visits_is_the_success_rate_on_every_turn(self, knobs):
-    sizes = dict(actions=2, max_turns=6)
+  @parameterized.parameters((NEUTRAL, 1), (HARD, 1), (HARD | dict(switch=0.3), 2))
+  def test_mean_value_over_visits_is_the_success_rate_on_every_turn(self, knobs, goals):
+    sizes = dict(actions=2, max_turns=6, goals=goals)
     exact, visits = (f(knobs, habit, **sizes) for f in (oracle.solve, oracle.visits))
     np.testing.assert_allclose(visits.sum(axis=1), 1, atol=1e-6)
     np.testing.assert_allclose((visits * exact.V).sum(axis=1), exact.start, atol=1e-6)
@@ -119,9 +133,9 @@ class ExactTest(parameterized.TestCase):
 class BranchTest(parameterized.TestCase):
 
   def test_simulator_agrees_with_the_exact_values(self):
-    task = runs.build('horizon', actions=2, max_turns=6)
-    knobs = HARD | dict(horizon=6, decisive=3)
-    exact = oracle.solve(knobs, habit, actions=2, max_turns=6)
+    task = runs.build('horizon', actions=2, max_turns=6, goals=2)
+    knobs = HARD | dict(horizon=6, decisive=3, switch=0.25)
+    exact = oracle.solve(knobs, habit, actions=2, max_turns=6, goals=2)
 
     def act(state, key):
       second = jax.random.uniform(key) < habit(state)[1]

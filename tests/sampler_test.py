@@ -112,6 +112,28 @@ class RecordTest(parameterized.TestCase):
             np.testing.assert_array_equal(x[p, g, s, lead:lead + copied], x[p, g, s - 1, -copied:])
           self.assertFalse(r.mask[p, g, s, :lead + copied].any())
 
+  def test_what_a_compaction_forgets(self):
+    task = toy.chatter(turns=20)
+    layout = toy.layout(task, turns=2, segments=3, carry=2)
+    policy = transformer.policy(SHAPE)
+    params = jax.tree.map(lambda x: 2 * x, jax.jit(policy.init)(keys.root(0)))
+
+    @jax.jit
+    def run(params, forget):
+      rollout = _run(policy, params, task, layout, forget=forget)
+      return rollout, scoring.score(policy, params, rollout, layout, 0.7)[0]
+
+    (all_, _), (less, logp) = run(params, 0), run(params, 1)
+    self.assertLess(float(jnp.max(jnp.abs(logp - less.logp))), 1e-5)
+    lead, turn = layout.prompt, layout.turn
+    for name in ('tokens', 'valid'):  # the oldest turn is gone, the rest is a copy as before
+      x = np.asarray(getattr(less, name))
+      self.assertFalse(x[:, :, 1:, lead:lead + turn].any())
+      np.testing.assert_array_equal(x[:, :, 1:, lead + turn:lead + 2 * turn], x[:, :, :-1, -turn:])
+    first = lambda r: jax.tree.map(lambda x: np.asarray(x)[:, :, 0], (r.tokens, r.logp, r.turn))
+    _same(first(all_), first(less))
+    self.assertFalse(np.array_equal(all_.logp, less.logp))
+
   def test_pad_that_is_also_the_stop_token(self):
     # Stop = pad = 0: masks come from places. A prompt that holds the id keeps it.
     task = toy.chatter(turns=1, action=5, observation=0, stops=(0,))

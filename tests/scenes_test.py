@@ -32,10 +32,11 @@ TOUCHES = dict(
         drift=(0.3, 'bias gauge'), undo=(1, WEAR), switch=(0.3, 'want spare output news'),
         unreliable=(0.5, 'liar gauge prompt'), rules=(2, 'prompt')),
     meeting=dict(
-        horizon=(5, 'horizon due asked heard broken answer result'), roles=(3, 'free answer'),
+        horizon=(5, 'horizon due asked heard broken answer result'),
+        roles=(3, 'free needed answer'),
         visibility=(1, 'result'), delay=(2, 'due heard answer'), drift=(0.3, 'summer answer clock'),
         undo=(1, 'result'), switch=(0.3, 'goal goal_news'), unreliable=(0.5, 'answer'),
-        rules=(2, 'prompt')),
+        rules=(2, 'needed prompt')),
     triage=dict(
         horizon=(5, 'horizon heard finding lab'), visibility=(1, 'known look'),
         delay=(2, 'lag due heard finding lab broken'), drift=(0.3, 'worse known finding'),

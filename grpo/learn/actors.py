@@ -42,7 +42,8 @@ def programs(text: str, names: tuple[str, ...]):
     sampled = sampler.sample(
         actor.policy, params, actor.task, actor.layout, knobs, keys.stream(key, 'heldout'),
         step=step, prompts=c['evaluate']['prompts'], samples=c['evaluate']['group'],
-        temperature=c['sample']['temperature'], version=step, axis_name=AXIS)
+        temperature=c['sample']['temperature'], version=step, axis_name=AXIS,
+        forget=actor.config['window']['forget'])
     return jnp.mean(sampled.success), jnp.mean(jnp.sum(sampled.rewards, axis=(2, 3)))
 
   def initial(key, values):

@@ -38,7 +38,8 @@ def train(parts, carry, key, step, done):
   params, opt_state = carry
   c = parts.config['clone']
   expert = demos.demonstrate(parts.task, parts.layout, parts.knobs, keys.stream(key, 'clone'),
-                             step=step, prompts=c['prompts'], samples=1, noise=c['noise'])
+                             step=step, prompts=c['prompts'], samples=1, noise=c['noise'],
+                             forget=parts.config['window']['forget'])
   mask_PGT = types.stream(expert.mask)
 
   def loss(params):

@@ -70,7 +70,7 @@ def sample(parts, params, key, step, axis_name=None, place=lambda tree: tree, *,
       parts.policy, params, parts.task, parts.layout, parts.knobs, key, step=step,
       prompts=c['prompts'], samples=samples, temperature=c['temperature'], version=step,
       axis_name=axis_name, choose=choices.greedy if greedy else None, place=place,
-      lineage=lineage)
+      lineage=lineage, forget=parts.config['window']['forget'])
 
 
 def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tree):

@@ -1,8 +1,10 @@
 """Moving from one context window to the next.
 
 When a window is full, the policy keeps the prompt and the last `carry` turns; the next window
-starts with that copy. The copy is read again by the model, at new positions, and is off the mask:
-those tokens were trained in the window where they were sampled.
+starts with that copy. `forget` of these turns are lost, the oldest first: a number that may be
+traced, so what a compaction loses is a knob, while windows keep their shape. The copy is read again
+by the model, at new positions, and is off the mask: those tokens were trained in the window where
+they were sampled.
 """
 
 import jax.numpy as jnp
@@ -10,13 +12,14 @@ import jax.numpy as jnp
 __all__ = ['carried', 'window', 'global_turn']
 
 
-def carried(tokens_PGW, valid_PGW, alive_PG, layout):
+def carried(tokens_PGW, valid_PGW, alive_PG, layout, forget=0):
   """Last `carry` turns of a window as the first of the next: (tokens, valid) [P,G,carry*turn].
 
   `W` are the slots behind the prompt. Rows whose episode is over carry nothing.
   """
   low = tokens_PGW.shape[-1] - layout.carry * layout.turn
-  valid = valid_PGW[..., low:] & alive_PG[..., None]
+  kept = jnp.arange(layout.carry * layout.turn) // max(layout.turn, 1) >= forget
+  valid = valid_PGW[..., low:] & alive_PG[..., None] & kept[None, None]
   return jnp.where(valid, tokens_PGW[..., low:], 0), valid
 
 

@@ -16,7 +16,7 @@ __all__ = ['demonstrate']
 
 
 def demonstrate(task, layout: types.Layout, knobs, key, *, step, prompts: int, samples: int,
-                noise) -> types.Rollout:
+                noise, forget=0) -> types.Rollout:
   """Plays `prompts` groups of `samples` episodes with the scripted expert.
 
   Every random number is a stream of (key, step, prompt, sample). The streams are those of the
@@ -30,6 +30,7 @@ def demonstrate(task, layout: types.Layout, knobs, key, *, step, prompts: int, s
     step: index of the step, part of every stream.
     prompts: P.
     samples: G.
+    forget: turns of the carry that are lost between two windows.
     noise: probability of a random turn, 0 to 1; uniform tokens other than padding.
 
   Returns:
@@ -65,6 +66,8 @@ def demonstrate(task, layout: types.Layout, knobs, key, *, step, prompts: int, s
     for name, x in fields.items():
       if name not in ('tokens', 'valid'):
         fields[name] = jnp.where(fresh, x, jnp.asarray(-1 if name == 'turn' else 0, x.dtype))
+    lost = (jnp.arange(layout.slots) < jnp.where(copies > 0, forget, 0))[None, None, :, None]
+    fields['valid'] &= ~lost
     fields = {name: x.reshape(P, G, W) for name, x in fields.items()}
     tokens, valid = compaction.window(prompt_PL, valid_PL, fields.pop('tokens'),
                                       fields.pop('valid'), alive_PGK[:, :, low + copies])

@@ -85,7 +85,7 @@ class _Episode:
 def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prompts: int,
            samples: int, temperature, first_prompt=0, version=0, axis_name: str | None = None,
            choose: Callable | None = None, place: Callable = lambda tree: tree,
-           lineage=None) -> types.Rollout:
+           lineage=None, forget=0) -> types.Rollout:
   """Samples `prompts` groups of `samples` episodes.
 
   Args:
@@ -96,8 +96,7 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
     knobs: scalars of the task; may be traced.
     key: root key of the run.
     step: index of the step, part of every stream.
-    prompts: P, groups sampled here.
-    samples: G, episodes of a group.
+    prompts, samples: P groups sampled here, of G episodes.
     temperature: divides the logits, in sampling and in the recorded log-probabilities.
     first_prompt: global index of the first prompt.
     version: parameter version that is recorded.
@@ -107,6 +106,7 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
     place: applied to trees of arrays with leading axis P, such as a sharding constraint.
     lineage: int [turns, G], the sample whose action a sample repeats at a turn, see
       `rollout/branch.py`; None for independent samples.
+    forget: turns of the carry that are lost between two windows.
 
   Returns:
     types.Rollout [P,G,S,L]. A limit of turns that cuts an episode sets `truncated`, never
@@ -268,7 +268,7 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
     _, episode, _, _, records = loop
     records = {name: jnp.moveaxis(x, (2, 3), (0, 1)).reshape(P, G, -1)
                for name, x in records.items()}
-    next_ = compaction.carried(records['tokens'], records['valid'], episode.alive, layout)
+    next_ = compaction.carried(records['tokens'], records['valid'], episode.alive, layout, forget)
     tokens, valid = compaction.window(prompt_PL, valid_PL, records.pop('tokens'),
                                       records.pop('valid'), used)
     front = lambda x, rest: jnp.pad(x, ((0, 0), (0, 0), (layout.prompt, 0)), constant_values=rest)

@@ -82,7 +82,7 @@ def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature
     sampled = sampler.sample(
         actor.policy, params, actor.task, actor.layout, knobs,
         keys.stream(keys.root(0), 'evaluate'), step=0, prompts=prompts, samples=repeats,
-        temperature=heat, axis_name=loop.AXIS, choose=chosen)
+        temperature=heat, axis_name=loop.AXIS, choose=chosen, forget=config['window']['forget'])
     reward_PG = jnp.sum(sampled.rewards, axis=(2, 3))
     length_PG = jnp.sum(sampled.mask, axis=(2, 3))
     return sampled.success > 0.5, jnp.mean(reward_PG), jnp.mean(length_PG), jnp.mean(

@@ -1,6 +1,7 @@
 """Exact values of the `horizon` task, and branched Monte-Carlo for every task.
 
-Exact: the latent chain of `horizon` has N = 12 n states a turn (n actions). Backward induction
+Exact: the latent chain of `horizon` has N = 12 n states a turn (n actions; 24 n with two
+goals). Backward induction
 under a policy pi(a | s), with the outcome R paid on the last turn and no discount:
 
     V_T(s) = 1[no damage]        Q_t(s, a) = sum_s' P_t(s' | s, a) V_{t+1}(s')
@@ -47,7 +48,7 @@ def mixture(actions: int, right) -> Callable:
   return policy
 
 
-def solve(knobs, policy: Callable, *, actions: int, max_turns: int) -> Exact:
+def solve(knobs, policy: Callable, *, actions: int, max_turns: int, goals: int = 1) -> Exact:
   """V, Q and A of a policy in every latent state of `horizon`, by backward induction.
 
   Args:
@@ -55,38 +56,40 @@ def solve(knobs, policy: Callable, *, actions: int, max_turns: int) -> Exact:
     policy: horizon.State of one state (its noise is None) -> f32 [n], action probabilities.
     actions: n.
     max_turns: static bound on the turns, H.
+    goals: 1, or 2 where the goal changes with hazard `switch`.
 
   Returns:
     Exact. Row i of turn t is the state of `horizon.index` i; states that are OK and shown never
     occur.
   """
   def back(V_N, turn):
-    probs_NA, outcome_NAX, ends = _turn(turn, knobs, policy, actions)
-    Q_NA = jnp.where(ends, V_N[:, None], _next(V_N, outcome_NAX, knobs, actions))
+    probs_NA, outcome_NAX, ends = _turn(turn, knobs, policy, actions, goals)
+    Q_NA = jnp.where(ends, V_N[:, None], _next(V_N, outcome_NAX, knobs, actions, goals))
     V_now = jnp.sum(probs_NA * Q_NA, axis=1)
     return V_now, (V_now, Q_NA, Q_NA - V_now[:, None], probs_NA)
 
-  final = horizon.states(0, actions)
+  final = horizon.states(0, actions, goals)
   last_N = (final.damage == horizon.OK).astype(jnp.float32)
   turns = jnp.arange(max_turns)
   _, (V, Q, A, probs) = jax.lax.scan(back, last_N, turns, reverse=True)
   V = jnp.concatenate([V, last_N[None]])
-  return Exact(V=V, Q=Q, A=A, probs=probs, start=jnp.sum(V[0] * _first(actions)))
+  return Exact(V=V, Q=Q, A=A, probs=probs, start=jnp.sum(V[0] * _first(actions, goals)))
 
 
-def visits(knobs, policy: Callable, *, actions: int, max_turns: int):
+def visits(knobs, policy: Callable, *, actions: int, max_turns: int, goals: int = 1):
   """Probability of being in each latent state before each turn, f32 [H + 1, N]; each row sums to 1.
 
   The arguments are those of `solve`. After the horizon the state stays as it is.
   """
   def forward(d_N, turn):
-    probs_NA, outcome_NAX, ends = _turn(turn, knobs, policy, actions)
+    probs_NA, outcome_NAX, ends = _turn(turn, knobs, policy, actions, goals)
     # The chain as a linear map: the gradient of a mean of next values in those values.
-    mean = lambda V_N: jnp.sum(d_N[:, None] * probs_NA * _next(V_N, outcome_NAX, knobs, actions))
+    mean = lambda V_N: jnp.sum(d_N[:, None] * probs_NA * _next(V_N, outcome_NAX, knobs, actions,
+                                                               goals))
     after = jnp.where(ends, d_N, jax.grad(mean)(jnp.zeros_like(d_N)))
     return after, after
 
-  first = _first(actions)
+  first = _first(actions, goals)
   _, later = jax.lax.scan(forward, first, jnp.arange(max_turns))
   return jnp.concatenate([first[None], later])
 
@@ -99,19 +102,19 @@ def lookup(values, state_id):
   return jnp.where(on, found, 0.0)
 
 
-def _first(actions):
+def _first(actions, goals):
   """Law of the state before turn 0."""
-  state = horizon.states(0, actions)
-  fresh = (state.mode == 0) & (state.damage == horizon.OK) & (state.shown == 0)
+  state = horizon.states(0, actions, goals)
+  fresh = (state.goal == 0) & (state.mode == 0) & (state.damage == horizon.OK) & (state.shown == 0)
   return fresh / actions
 
 
-def _turn(turn, knobs, policy, actions):
+def _turn(turn, knobs, policy, actions, goals):
   """(policy [N, n], law of damage and shown after the turn [N, n, 6], whether it is past the end).
 
   Written from the rules of the task, not from its code, so that tests compare the two.
   """
-  state = horizon.states(turn, actions)
+  state = horizon.states(turn, actions, goals)
   probs_NA = jax.vmap(policy)(state)
   visibility, undo = (jnp.asarray(knobs[k], jnp.float32) for k in ('visibility', 'undo'))
   wrong_NA = jnp.arange(actions)[None] != horizon.right_action(state, actions)[:, None]
@@ -128,13 +131,16 @@ def _turn(turn, knobs, policy, actions):
   return probs_NA, outcome_NAX, turn >= jnp.asarray(knobs['horizon'], jnp.int32)
 
 
-def _next(V_N, outcome_NAX, knobs, actions):
-  """Mean of V over the next state: cue uniform, mode flipped with probability d. [N, n]."""
+def _next(V_N, outcome_NAX, knobs, actions, goals):
+  """Mean of V over the next state [N, n]: cue uniform, mode and goal flipped with d and g."""
   drift = jnp.asarray(knobs['drift'], jnp.float32)
-  V_MX = V_N.reshape(actions, 2, 6).mean(axis=0)
-  V_MX = (1 - drift) * V_MX + drift * V_MX[::-1]
-  mode = horizon.states(0, actions).mode
-  return jnp.sum(outcome_NAX * V_MX[mode][:, None], axis=-1)
+  V_OMX = V_N.reshape(goals, actions, 2, 6).mean(axis=1)
+  V_OMX = (1 - drift) * V_OMX + drift * V_OMX[:, ::-1]
+  if goals > 1:
+    switch = jnp.asarray(knobs['switch'], jnp.float32)
+    V_OMX = (1 - switch) * V_OMX + switch * V_OMX[::-1]
+  state = horizon.states(0, actions, goals)
+  return jnp.sum(outcome_NAX * V_OMX[state.goal, state.mode][:, None], axis=-1)
 
 
 def branch(task, knobs, state, act: Callable, key, n: int, *, action=None):

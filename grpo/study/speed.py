@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from grpo import build
 from grpo import keys
+from grpo import tasks
 from grpo.learn import loop
 from grpo.learn import step as steps
 from grpo.models import scoring
@@ -23,9 +24,13 @@ from grpo.models import transformer
 from grpo.study import machine
 from grpo.study import work as works
 
-__all__ = ['measure', 'overhead', 'parts', 'limits']
+__all__ = ['measure', 'overhead', 'parts', 'limits', 'TASKS']
 
 AXIS = 'seeds'
+# Tasks whose own speed is measured: each at its default sizes, and long or large ones.
+TASKS = (*((name, {}) for name in tasks.__all__), ('horizon', dict(max_turns=256)),
+         ('line', dict(max_turns=64)), ('keychain', dict(max_doors=10)),
+         ('sokoban', dict(size=6, max_boxes=2, max_depth=24)))
 
 
 def parts(config, work: works.Work) -> build.Parts:

@@ -50,6 +50,9 @@ class Task:
       expert's next turn; may look at hidden state.
     potential: (state_id uint32 [...], knobs) -> f32 [...], how far the state is on the way, for
       potential-based shaping; may look at hidden state. None where the task has none.
+    alike: pairs of (first id, count): words of an observation that could stand for one another,
+      such as the levels of a gauge; what a wrong observation mixes up.
+    rule_words: leading words of the prompt that say which rules are in force.
     prompt_space: number of distinct prompts, or None when it is practically unbounded.
   """
   vocab: tuple[str, ...]
@@ -66,6 +69,8 @@ class Task:
   expert: Callable
   prompt_space: int | None = None
   potential: Callable | None = None
+  alike: tuple[tuple[int, int], ...] = ()
+  rule_words: int = 0
 
   def render(self, tokens, valid=None) -> str:
     """Readable text of a sequence of ids (host side)."""

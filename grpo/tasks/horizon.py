@@ -1,9 +1,10 @@
 """Tier 3: a small decision process over T turns whose exact values are known.
 
-Each turn shows a status and a cue, and takes one action. Let m be the mode, c the cue: the right
-action is (c + m) mod n. On K decisive turns, spread evenly, a wrong action does damage; on the
-other turns any action will do. Reward and success are 1 on turn T if no damage is left, else 0. The
-episode always lasts T turns, also when it is lost; nothing but the last turn pays.
+Each turn shows a status and a cue, and takes one action. Let m be the mode, c the cue and o the
+goal: the right action is (c + m + o floor(n / 2)) mod n; m and o are 0 at the start. On K decisive
+turns, spread evenly, a wrong action does damage; on the other turns any action will do. Reward and
+success are 1 on turn T if no damage is left, else 0. The episode always lasts T turns, also when it
+is lost; nothing but the last turn pays.
 
     ok --wrong on a decisive turn--> hurt --next turn, right action, probability undo--> ok
                                      hurt --otherwise-------------------------------> lost
@@ -11,19 +12,22 @@ episode always lasts T turns, also when it is lost; nothing but the last turn pa
 Only the turn right after a failure can repair it, decisive or not. So undo = 0 means that nothing
 can be taken back, and undo = 1 gives paths BAD -> RECOVER on which both actions count.
 
-Latent state: turn, cue, mode, damage (ok, hurt, lost) and whether it shows. Cues are uniform and
-independent, so this is a Markov chain with 12 n states a turn; `study/oracle.py` solves it.
+Latent state: turn, goal, cue, mode, damage (ok, hurt, lost) and whether it shows. Cues are uniform
+and independent, so this is a Markov chain with 12 n states a turn, 24 n with two goals;
+`study/oracle.py` solves it.
 
 Knobs: `horizon` T (turns, at most max_turns), `decisive` K, `visibility` v (share of failures that
 the status shows from the next observation on), `undo` b (probability that a right action repairs),
 `drift` d (probability a turn that the mode flips; the status names the new mode once, when it
-happens), `delay` (routine turns at the end, between the last decisive block and the reward),
-`unmarked` (1: decisive cues look like the others), `sources` m (how many times the cue is told, by
-m sources) and `unreliable` e (probability that a source lies: for the whole episode it tells of a
-uniform cue). With all but T, K and m at 0, the case is easy: failures hidden, no drift, and cue ->
-action is one table. Liars are part of the instance, what they say is noise; the latent chain knows
-neither, so the exact values of policies that act on the latent state stay as they are. The expert
-sees the true cue; with e > 0 nobody who reads the sources can always do as well.
+happens), `switch` g (hazard of the goal: probability a turn that it changes; a word of its own says
+so, once; it needs goals=2, which makes room for the word), `delay` (routine turns at the end,
+between the last decisive block and the reward), `unmarked` (1: decisive cues look like the others),
+`sources` m (how many times the cue is told, by m sources) and `unreliable` e (probability that a
+source lies: for the whole episode it tells of a uniform cue). With all but T, K and m at 0, the
+case is easy: failures hidden, no drift, and cue -> action is one table. Liars are part of the
+instance, what they say is noise; the latent chain knows neither, so the exact values of policies
+that act on the latent state stay as they are. The expert sees the true cue; with e > 0 nobody who
+reads the sources can always do as well.
 
 Prompts are few: the first cue is all that varies (n prompts). Train and held-out episodes share
 their prompts and differ in the noise only; there is no split to make. Different streams give
@@ -57,6 +61,7 @@ class State:
   shown: jax.Array   # int32 []; 1 if the status tells of the damage
   noise: jax.Array   # uint32 [2]; seed of the episode's noise, as plain numbers
   liars: jax.Array | None = None  # bool [M]; sources that tell of any cue
+  goal: jax.Array | int = 0       # int32 []; 0 or 1
 
 
 def is_decisive(turn, knobs):
@@ -72,31 +77,35 @@ def is_decisive(turn, knobs):
 
 
 def right_action(state, actions):
-  """Index of the action that the cue and the mode ask for."""
-  return (state.cue + state.mode) % actions
+  """Index of the action that the cue, the mode and the goal ask for."""
+  return (state.cue + state.mode + state.goal * (actions // 2)) % actions
 
 
 def index(state, actions):
-  """Number of the latent state within its turn, 0 to 12 n - 1."""
-  return ((state.cue * 2 + state.mode) * 3 + state.damage) * 2 + state.shown
+  """Number of the latent state within its turn, from 0; the second goal has the later half."""
+  place = ((state.cue * 2 + state.mode) * 3 + state.damage) * 2 + state.shown
+  return place + 12 * actions * state.goal
 
 
-def states(turn, actions) -> State:
+def states(turn, actions, goals=1) -> State:
   """All 12 n latent states of one turn in the order of `index`, without noise (it is None).
 
-  Those that are OK and shown do not occur; they behave as OK.
+  With two goals there are 24 n. Those that are OK and shown do not occur; they behave as OK.
   """
-  i = jnp.arange(12 * actions)
-  return State(jnp.full_like(i, turn), i // 12, i // 6 % 2, i // 2 % 3, i % 2, None)
+  i = jnp.arange(12 * actions * goals)
+  return State(jnp.full_like(i, turn), i // 12 % actions, i // 6 % 2, i // 2 % 3, i % 2, None,
+               goal=i // (12 * actions))
 
 
-def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1) -> base.Task:
+def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
+         goals: int = 1) -> base.Task:
   """The task with `actions` actions (n) and room for `max_turns` turns.
 
   Args:
     actions: n, at least 2.
     max_turns: largest horizon; `horizon` defaults to it, and is cut to it.
     max_sources: M, room for sources; `sources` defaults to 1. The last `sources` of them speak.
+    goals: 1, or 2 for goals that change with hazard `switch`; a word more tells of them.
 
   Returns:
     The task; `decisive` defaults to 2.
@@ -107,22 +116,32 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1) -> base.
     raise ValueError(f'horizon: max_turns must be at least 1, got {max_turns}')
   if max_sources < 1:
     raise ValueError(f'horizon: max_sources must be at least 1, got {max_sources}')
-  M, places = max_sources, jnp.arange(max_sources + 1)
+  if goals not in (1, 2):
+    raise ValueError(f'horizon: goals must be 1 or 2, got {goals}')
+  M, told = max_sources, goals - 1  # `told` words of an observation are about the goal
+  N, places = 12 * actions * goals, jnp.arange(max_sources + 1 + told)
   routine, marked = ACTION + actions, ACTION + 2 * actions
   status = ACTION + 3 * actions
   vocab = (('_',) + tuple(f'a{i}' for i in range(actions)) + tuple(f'c{i}' for i in range(actions))
            + tuple(f'C{i}' for i in range(actions))
            + tuple(f'{level}{news}' for level in ('ok', 'hurt', 'lost')
-                   for news in ('', ':m0', ':m1')))
+                   for news in ('', ':m0', ':m1'))
+           + ('same', 'goal-0', 'goal-1')[:3 * told])
+  order = status + 9
 
-  def show(state, news, lies, knobs):
-    """Tokens [1 + M] and which are real: status and cues. `news` is 0, or 1 + the mode to name."""
+  def show(state, news, switched, lies, knobs):
+    """Tokens and which are real: of the goal, if there are two, then status and cues.
+
+    `news` and `switched` are 0, or 1 + the mode and the goal to name.
+    """
     first = M - jnp.clip(jnp.asarray(knobs['sources'], jnp.int32), 1, M)
     level = jnp.where(state.shown > 0, state.damage, OK)
     mark = is_decisive(state.turn, knobs) & (jnp.asarray(knobs['unmarked'], jnp.float32) < 0.5)
     cues = jnp.where(mark, marked, routine) + jnp.where(state.liars, pick(lies), state.cue)
-    cues = jnp.concatenate([jnp.zeros(1, jnp.int32), cues])
-    words = jnp.where(places == first, status + 3 * level + news, cues)
+    cues = jnp.concatenate([jnp.zeros(1 + told, jnp.int32), cues])
+    words = jnp.where(places == first + told, status + 3 * level + news, cues)
+    if told:
+      words = jnp.where(places == first, order + switched, words)
     return jnp.where(places >= first, words, PAD).astype(jnp.int32), places >= first
 
   def noise_of(key):
@@ -140,15 +159,16 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1) -> base.
     cue = pick(jax.random.uniform(jax.random.fold_in(key, 0)))
     draw = jax.random.uniform(jax.random.fold_in(key, 2), (2, M))
     liars = draw[0] < jnp.asarray(knobs['unreliable'], jnp.float32)
-    state = State(zero, cue, zero, zero, zero, noise_of(jax.random.fold_in(key, 1)), liars)
-    return state, *show(state, 1 + zero, draw[1], knobs)
+    state = State(zero, cue, zero, zero, zero, noise_of(jax.random.fold_in(key, 1)), liars,
+                  zero)
+    return state, *show(state, 1 + zero, 1 + zero, draw[1], knobs)
 
   def step(state, action, valid, knobs):
     horizon = jnp.clip(jnp.asarray(knobs['horizon'], jnp.int32), 1, max_turns)
     visibility, undo, drift = (jnp.asarray(knobs[k], jnp.float32)
                                for k in ('visibility', 'undo', 'drift'))
     noise = jax.random.wrap_key_data(state.noise, impl='threefry2x32')
-    draw = jax.random.uniform(jax.random.fold_in(noise, state.turn), (4 + M,))
+    draw = jax.random.uniform(jax.random.fold_in(noise, state.turn), (4 + M + told,))
     hit = valid[0] & (action[0] == ACTION + right_action(state, actions))
     fail = is_decisive(state.turn, knobs) & ~hit
     repaired = (state.damage == HURT) & hit & (draw[0] < undo)
@@ -157,22 +177,25 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1) -> base.
     seen = (state.shown > 0) | (fail & (draw[1] < visibility))
     flip = draw[2] < drift
     mode = jnp.where(flip, 1 - state.mode, state.mode)
+    turned = draw[-1] < jnp.asarray(knobs['switch'], jnp.float32) if told else jnp.asarray(False)
+    goal = jnp.where(turned, 1 - state.goal, state.goal)
     cue = pick(draw[3])
     after = State(state.turn + 1, cue, mode, damage, (seen & (damage != OK)).astype(jnp.int32),
-                  state.noise, state.liars)
+                  state.noise, state.liars, goal)
     over = after.turn >= horizon
     score = (over & (damage == OK)).astype(jnp.float32)
-    shown = show(after, jnp.where(flip, 1 + mode, 0), draw[4:], knobs)
+    shown = show(after, jnp.where(flip, 1 + mode, 0), jnp.where(turned, 1 + goal, 0),
+                 draw[4:4 + M], knobs)
     return base.Step(after, *shown, score, score, over, jnp.asarray(False))
 
   def state_id(state):
-    """1 + turn * 12 n + index: `id - 1` is the place in the flattened arrays of the oracle."""
-    return (1 + state.turn * (12 * actions) + index(state, actions)).astype(jnp.uint32)
+    """1 + turn * N + index: `id - 1` is the place in the flattened arrays of the oracle."""
+    return (1 + state.turn * N + index(state, actions)).astype(jnp.uint32)
 
   def potential(state_id, knobs):
     """Share of the turns that are behind, while nothing is damaged; else 0."""
     place = jnp.maximum(state_id, 1) - 1
-    turn, damage = place // (12 * actions), place % 6 // 2
+    turn, damage = place // N, place % 6 // 2
     horizon = jnp.clip(jnp.asarray(knobs['horizon'], jnp.float32), 1, max_turns)
     return jnp.where(damage == OK, turn.astype(jnp.float32) / horizon, 0.0)
 
@@ -181,10 +204,10 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1) -> base.
     return (ACTION + right_action(state, actions))[None].astype(jnp.int32), jnp.ones(1, bool)
 
   return base.Task(
-      vocab=vocab, prompt_len=1 + M, action_len=1, observation_len=1 + M, max_turns=max_turns,
-      stop_ids=(),
+      vocab=vocab, prompt_len=1 + told + M, action_len=1, observation_len=1 + told + M,
+      max_turns=max_turns, stop_ids=(),
       knobs=dict(horizon=max_turns, decisive=min(2, max_turns), visibility=0.0, undo=0.0, drift=0.0,
-                 delay=0, unmarked=0.0, sources=1, unreliable=0.0),
+                 switch=0.0, delay=0, unmarked=0.0, sources=1, unreliable=0.0),
       reset=reset, reseed=reseed, step=step, state_id=state_id, expert=expert,
-      prompt_space=actions if M == 1 else None,
-      potential=potential)
+      prompt_space=actions if M == 1 else None, potential=potential,
+      alike=((routine, actions), (marked, actions)))

@@ -163,4 +163,4 @@ def make(*, max_doors: int = 2, max_distractors: int = 0) -> base.Task:
       vocab=vocab, prompt_len=4, action_len=1, observation_len=4, max_turns=2 * most, stop_ids=(),
       knobs=dict(doors=D, distractors=0, brittle=0.0, hurry=0.0, subgoal=0.0),
       reset=reset, reseed=lambda state, key: dataclasses.replace(state, noise=noise_of(key)),
-      step=step, state_id=state_id, expert=expert, potential=potential)
+      step=step, state_id=state_id, expert=expert, potential=potential, alike=((NONE + 1, C),))

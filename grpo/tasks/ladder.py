@@ -180,4 +180,4 @@ def make(*, max_level: int = 4, macro: int = 1, spare: int = 2) -> base.Task:
       max_turns=int(turns(EMPTY[max_level - 1])), stop_ids=(),
       knobs=dict(level=max_level, unmarked=0.0, subgoal=0.0, heldout=0), reset=reset,
       reseed=lambda state, key: dataclasses.replace(state, noise=noise_of(key)), step=step,
-      state_id=state_id, expert=expert, potential=potential)
+      state_id=state_id, expert=expert, potential=potential, alike=((DIGIT, 4),))

@@ -200,10 +200,6 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
     return base.Step(after, observation, jnp.ones(observation.shape, bool), reward, success, over,
                      jnp.asarray(False))
 
-  def state_id(state):
-    return scenes.identity([getattr(state, f.name) for f in dataclasses.fields(state)
-                            if f.name not in ('number', 'noise')])
-
   def expert(state, key):
     """Keeps both rules. Of the machines that wear visibly, serves the one that fails first."""
     del key
@@ -223,10 +219,7 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
     act = jnp.where(adjust & (state.turning == 0), ADJUST, act)
     return act[None].astype(jnp.int32), jnp.ones(1, bool)
 
-  return base.Task(
-      vocab=tuple(vocab), prompt_len=6 + M, action_len=1, observation_len=3 + M,
-      max_turns=max_turns, stop_ids=(),
-      knobs=dict(horizon=max_turns, decisive=2, visibility=0.0, delay=0, drift=0.0, undo=0.0,
-                 switch=0.0, unreliable=0.0, rules=0, partial=0.0, heldout=0),
-      reset=reset, reseed=lambda state, key: dataclasses.replace(state, noise=scenes.fresh(key)),
-      step=step, state_id=state_id, expert=expert)
+  return scenes.task(
+      vocab=vocab, prompt_len=6 + M, observation_len=3 + M, max_turns=max_turns, reset=reset,
+      step=step, expert=expert, idle=(), decisive=2,
+      alike=((place['gauge'], LEVELS),))

@@ -35,10 +35,11 @@ state whether they count or not.
       repeat (the best word)         0.087     0.339
       blind                          0.163     0.330
 
-Ceiling: the expert, who knows the calendars, and keeps both rules and waits for answers. Floor:
-actions. Exploits: to repeat a booking is to stop at once, 1 in H; `blind` books the first hour of
-the day for an early goal and the last one for a late goal, 2 in H. With undo = 1 one can try every
-hour in turn. A policy of observations alone also solves every easy day (tests/players.py).
+Ceiling: the expert, who knows the calendars, asks whom it has to (with a rule in force, everybody)
+and waits for answers. Floor: actions. Exploits: to repeat a booking is to stop at once, 1 in H;
+`blind` books the first hour of the day for an early goal and the last one for a late goal, 2 in H.
+With undo = 1 one can try every hour in turn. A policy of observations alone also solves every easy
+day (tests/players.py).
 """
 
 import dataclasses
@@ -70,6 +71,7 @@ class State:
   due: jax.Array      # int32 [N]; turns until an answer comes, 0: none
   asked: jax.Array    # bool [N]
   heard: jax.Array    # bool [N]
+  needed: jax.Array   # bool [N]; whom the expert asks: those whose answer counts, by a rule all
   broken: jax.Array   # bool [2]; rules that were broken
   horizon: jax.Array  # int32 []; T
   number: jax.Array   # int32 []; the instance
@@ -135,7 +137,8 @@ def make(*, people: int = 3, hours: int = 12, max_turns: int = 8) -> base.Task:
     zero = jnp.zeros(N, jnp.int32)
     state = State(turn=jnp.zeros((), jnp.int32), free=free, zone=zone, summer=zero,
                   common=common.astype(jnp.int32), goal=goal, due=zero, asked=no, heard=no,
-                  broken=jnp.zeros(2, bool), horizon=horizon, number=number, noise=noise)
+                  needed=(each < roles) | (rules > 0), broken=jnp.zeros(2, bool), horizon=horizon,
+                  number=number, noise=noise)
     rule = place['rule'] + jnp.where(jnp.arange(2) < rules, 1 + jnp.arange(2), 0)
     prompt = jnp.concatenate([rule, (place['goal'] + 1 + goal)[None],
                               place['zone'] + each * N + zone]).astype(jnp.int32)
@@ -193,23 +196,16 @@ def make(*, people: int = 3, hours: int = 12, max_turns: int = 8) -> base.Task:
     return base.Step(after, jnp.where(seen, spoken, 0).astype(jnp.int32), seen, reward, success,
                      sent, ~sent & (after.turn >= state.horizon))
 
-  def state_id(state):
-    return scenes.identity([getattr(state, f.name) for f in dataclasses.fields(state)
-                            if f.name not in ('heard', 'number', 'noise')])
-
   def expert(state, key):
-    """Keeps both rules: asks everybody, hears them out, then books; at the latest on turn T - 1."""
+    """Asks all who are needed, hears them out, then books; at the latest on turn T - 1."""
     del key
-    can = awake(state) & ~state.asked
+    can = awake(state) & ~state.asked & state.needed
     act = jnp.where(jnp.any(can), ask0 + jnp.argmax(can), WAIT)
-    ready = jnp.all(state.heard) | (state.turn >= state.horizon - 1)
+    ready = jnp.all(state.heard | ~state.needed) | (state.turn >= state.horizon - 1)
     act = jnp.where(ready, book0 + wanted(state), act)
     return act[None].astype(jnp.int32), jnp.ones(1, bool)
 
-  return base.Task(
-      vocab=tuple(vocab), prompt_len=3 + N, action_len=1, observation_len=4 + shown,
-      max_turns=max_turns, stop_ids=(),
-      knobs=dict(horizon=max_turns, roles=1, visibility=0.0, delay=0, drift=0.0, undo=0.0,
-                 switch=0.0, unreliable=0.0, rules=0, partial=0.0, heldout=0),
-      reset=reset, reseed=lambda state, key: dataclasses.replace(state, noise=scenes.fresh(key)),
-      step=step, state_id=state_id, expert=expert)
+  return scenes.task(
+      vocab=vocab, prompt_len=3 + N, observation_len=4 + shown, max_turns=max_turns, reset=reset,
+      step=step, expert=expert, idle=('heard', 'needed'), roles=1,
+      alike=((place['hour'] + 1, H + N),))

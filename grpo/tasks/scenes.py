@@ -5,15 +5,45 @@ held out, so no training episode shares its instance with a held-out one. Noise 
 drawn per turn at fixed places, so a knob never moves the draw of another one.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ['begin', 'draws', 'fresh', 'pick', 'ranks', 'whole', 'identity', 'parse', 'transcript']
+from grpo.tasks import base
+
+__all__ = ['task', 'begin', 'draws', 'fresh', 'pick', 'ranks', 'whole', 'identity', 'parse',
+           'transcript']
 
 FOLDS = 5        # one instance in five is held out
 BLOCKS = 2**20   # instances of each fold
 _SCENE = 0x5CE4E5
+
+
+def task(*, vocab, prompt_len: int, observation_len: int, max_turns: int, reset, step, expert,
+         idle, alike, **knobs) -> base.Task:
+  """A scene: actions are one word, the prompt starts with two rules, and most knobs are the same.
+
+  Args:
+    vocab, prompt_len, observation_len, max_turns, reset, step, expert, alike: see `base.Task`.
+    idle: names of leaves of the state that decide nothing of the future; noise and number are.
+    **knobs: defaults of the knobs that the scene has for itself.
+
+  Returns:
+    The task; `horizon` defaults to `max_turns`.
+  """
+  def state_id(state):
+    return identity([getattr(state, f.name) for f in dataclasses.fields(state)
+                     if f.name not in (*idle, 'number', 'noise')])
+
+  common = dict(visibility=0.0, delay=0, drift=0.0, undo=0.0, switch=0.0, unreliable=0.0, rules=0,
+                partial=0.0, heldout=0)
+  return base.Task(
+      vocab=tuple(vocab), prompt_len=prompt_len, action_len=1, observation_len=observation_len,
+      max_turns=max_turns, stop_ids=(), knobs=dict(horizon=max_turns) | knobs | common, reset=reset,
+      reseed=lambda state, key: dataclasses.replace(state, noise=fresh(key)), step=step,
+      state_id=state_id, expert=expert, alike=alike, rule_words=2)
 
 
 def begin(key, heldout, count: int):

@@ -11,19 +11,21 @@ a pull. Of eight such plays the level is the step at which the boxes are farthes
 bends of their ways counted too. So at most `depth` moves solve it. The episode ends with success
 when every box is on a goal; after twice the moves of that solution a time limit truncates it.
 
-Knobs: `boxes` (1 to max_boxes), `depth` (1 to max_depth, moves of the backward play), `walls` (0 to
-max_walls, single cells inside), `subgoal` (share of the reward paid when more boxes than ever stand
-on goals, 0 to 1), `heldout`. A fifth of the pairs (walls, goal of the first box) is held out: the
-sum of the first goal and three times each wall cell is a multiple of 5. Without walls this means
-goals on cells that were never trained on.
+Knobs: `boxes` (1 to max_boxes), `depth` (1 to max_depth, moves of the backward play), `subgoal`
+(share of the reward paid when more boxes than ever stand on goals, 0 to 1), `heldout`; and `walls`
+(0 to max_walls, single cells inside), which says what levels there are and is no measure of
+difficulty: without walls there are 75 levels, and with them many, but less room to go wrong. A
+fifth of the pairs (walls, goal of the first box) is held out: the sum of the first goal and three
+times each wall cell is a multiple of 5. Without walls this means goals on cells that were never
+trained on.
 
 Potential: 1 - (distance of boxes to their nearest goals) / (largest one). It knows no dead ends.
 
 The expert knows the backward play and walks back after a stray walk; after a stray push it may be
 lost. Its score from the start, the ceiling, is 1. Floors of uniform tokens, from 20,000 episodes
 with one box on 4 x 4 cells without walls: 0.15 for depth 1, 0.02 for 4, 0.01 for 8; any one move
-again and again: 0.25, 0.11, 0.03. Doing nothing: 0. Walls leave less room to go wrong: with two the
-floor of depth 8 is 0.05, so that knob adds variety (75 levels without walls), not difficulty.
+again and again: 0.25, 0.11, 0.03. Doing nothing: 0. With two walls the floor of depth 8 rises to
+0.05.
 """
 
 import dataclasses
@@ -238,4 +240,4 @@ def make(*, size: int = 4, max_boxes: int = 1, max_depth: int = 8, max_walls: in
       vocab=VOCAB, prompt_len=N, action_len=1, observation_len=N, max_turns=max_turns, stop_ids=(),
       knobs=dict(boxes=B, depth=max_depth, walls=0, subgoal=0.0, heldout=0), reset=reset,
       reseed=lambda state, key: state, step=step, state_id=state_id, expert=expert,
-      potential=potential)
+      potential=potential, alike=((VOCAB.index('$'), 2),))

@@ -183,10 +183,6 @@ def make(*, max_turns: int = 8) -> base.Task:
     return base.Step(after, observation, jnp.ones(5, bool), reward, success, given,
                      ~given & (after.turn >= state.horizon))
 
-  def state_id(state):
-    return scenes.identity([getattr(state, f.name) for f in dataclasses.fields(state)
-                            if f.name not in ('heard', 'known', 'number', 'noise')])
-
   def expert(state, key):
     """Keeps both rules: check, lab, two signs, advice; refers once the danger is known."""
     del key
@@ -201,10 +197,7 @@ def make(*, max_turns: int = 8) -> base.Task:
     act = jnp.where(late | (state.worse & state.known), right(state), act)
     return act[None].astype(jnp.int32), jnp.ones(1, bool)
 
-  return base.Task(
-      vocab=tuple(vocab), prompt_len=4, action_len=1, observation_len=5, max_turns=max_turns,
-      stop_ids=(),
-      knobs=dict(horizon=max_turns, visibility=0.0, delay=0, drift=0.0, undo=0.0, switch=0.0,
-                 sources=1, unreliable=0.0, rules=0, partial=0.0, heldout=0),
-      reset=reset, reseed=lambda state, key: dataclasses.replace(state, noise=scenes.fresh(key)),
-      step=step, state_id=state_id, expert=expert)
+  return scenes.task(
+      vocab=vocab, prompt_len=4, observation_len=5, max_turns=max_turns, reset=reset,
+      step=step, expert=expert, idle=('heard', 'known'), sources=1,
+      alike=tuple((place[x] + 2 + 2 * q, 2) for x in ('finding', 'lab') for q in range(Q)))
