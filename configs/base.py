@@ -189,7 +189,9 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.sample.group = by(4, 8, 16)       # G, samples of a prompt
   c.sample.temperature = 1.0            # > 0; enters the log-probs of sampler and trainer alike
   c.sample.lag = 0                      # steps a rollout waits before it is trained on
+  c.sample.over = 1                     # groups played for each trained one: method.filter chooses
   c.sample.greedy = 0                   # greedy episodes a prompt, not trained on: the baseline
+  c.sample.reference = 0                # episodes of the reference a prompt, likewise: V* of A*-PO
 
   c.model = slot(
       'transformer',
@@ -223,7 +225,7 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   m.chunk = slot('whole')                   # objective/chunks.py
   m.returns = slot('outcome')               # objective/returns.py
   m.advantages = slot('group_zscore')       # objective/advantages.py or baselines.py
-  m.old = 'sampler'                         # anchor of ratios: sampler, or recomputed each step
+  m.old = 'sampler'                         # anchor of ratios: sampler, recomputed or reference
   m.ratio = slot('token')                   # objective/ratios.py
   # objective/surrogates.py, trust.py or quadratic.py
   m.surrogate = slot('ppo_clip', low=0.2, high=0.2)

@@ -1,11 +1,12 @@
 """FlashREINFORCE: one sample, mean of the batch, detached ratios, rows gated by their KL.
 
-The paper's method section as mapped by public code (NVIDIA-NeMo/labs-molt); no number is known
+The paper (NVIDIA, September 2026), section method, as in the loss that its authors publish:
+yifanzhang-pro/FlashREINFORCE; no arXiv id is known
 
   python -m scripts.train --config=configs/flash_reinforce.py:smoke --workdir=runs/flash_reinforce
 
 The ratio is against the sampler and unclipped; one update a batch. Rows with a mean binary KL above
-0.003 nats a token get weight 0 and stay in the divisor.
+0.003 nats a token get weight 0 and stay in the divisor, which is the row's length, then the rows.
 """
 
 from configs import base

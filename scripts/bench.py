@@ -17,7 +17,11 @@ update; the reward is the share of one token. Keys of a line:
 
 A law varies one thing and says how the time of a step grows; `limit` is what is asked for. The case
 `overhead` compares the trainer (logging on, saving off) with its own compiled program. The case
-`tasks` has a line for each task: steps a second of uniform tokens, without a model.
+`tasks` has a line for each task: steps a second of uniform tokens, without a model. The case
+`plain` compares the composed step of configs/grpo.py with a GRPO step written by hand, on the sizes
+of `small`: `ratio` is to be at most 1.03, by medians of --steps alternating rounds. Where others
+compute (`foreign`) read `ratio_cpu`, of processor time, and `ratio_min`, and give it one core:
+taskset -c 0 python -m scripts.bench --case=plain
 """
 
 import dataclasses
@@ -94,7 +98,7 @@ def main(argv):
   from grpo.study import play
   from grpo.study import speed
   from grpo.study import work as works
-  cases = [*works.CASES, 'overhead', 'tasks']
+  cases = [*works.CASES, 'overhead', 'plain', 'tasks']
   known, chosen = (list(laws.LAWS), _LAW.value) if _LAW.value else (cases, _CASE.value)
   if chosen == 'all':
     # A peak of memory and a time from the start belong to one process.
@@ -118,6 +122,13 @@ def main(argv):
   config = base.get_config('smoke')
   if _LAW.value:
     return _run_law(chosen, config)
+  if chosen == 'plain':
+    from configs import grpo as variant
+    from grpo.study import plain
+    work = _changed(works.CASES['small'], _CHANGE.value)
+    made = speed.parts(variant.get_config('smoke'), work)
+    _emit(dict(case=chosen, changed=list(_CHANGE.value)) | plain.compare(made, _STEPS.value))
+    return 0
   work = _changed(works.CASES[chosen], _CHANGE.value)
   out = speed.measure(config, work, _STEPS.value)
   _emit(dict(case=chosen, changed=list(_CHANGE.value)) | out)

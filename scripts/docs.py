@@ -37,7 +37,7 @@ COLUMNS = dict(credit=('chunk', 'returns'), advantages=('advantages',),
                loss=('ratio', 'surrogate'), divisor=('aggregate',), critic=('critic',))
 LABELLED = ('shape', 'filter', 'correction', 'gate', 'weigh', 'memory', 'auxiliary')
 DERIVED = ('count', 'turns', 'segments', 'tokens', 'group', 'prompt', 'max_length')
-CODES = dict(trl='TRL', verl='verl')
+CODES = dict(trl='TRL', verl='verl', tunix='tunix')
 HEAD = """\
 # Methods
 
@@ -47,9 +47,10 @@ Written by `python -m scripts.docs` from `configs/`, the docstrings of `grpo/obj
 A method is one choice for each slot (see [README.md](../README.md)). Values are those of the size
 `small`; a slot that is not mentioned is that of [grpo](#grpo). Formulas are the docstrings of the
 functions that a config names: capital letters behind an underscore are the axes of an array (P
-prompts, G samples, K chunks, T tokens), and sg[] stops the gradient. What TRL and verl do is stated
-where their source was read, at versions of July and August 2026; no entry for a code means that
-nothing was checked there. The source of tunix was not read for this page.
+prompts, G samples, K chunks, T tokens), and sg[] stops the gradient. What TRL, verl and tunix do is
+stated where their source was read, at versions of July and August 2026. No entry for TRL or verl
+means that nothing was checked there. tunix (commit c7d8950) has GRPO, Dr. GRPO, DAPO, GSPO-token,
+leave-one-out advantages, token TIS and PPO, and none of the other methods of this page.
 
 ## All methods, and what differs from GRPO
 """

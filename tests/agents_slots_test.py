@@ -156,7 +156,8 @@ class CheckTest(parameterized.TestCase):
     for path in folder.glob('*.py'):
       if path.stem not in ('base', '__init__'):
         for size in base.SIZES:
-          config = importlib.import_module(f'configs.{path.stem}').get_config(size)
+          spec = f'{size},triage' if path.stem == 'igpo' else size   # horizon has no answer
+          config = importlib.import_module(f'configs.{path.stem}').get_config(spec)
           check.check(build.plain(config))
           build.parts(config)
 

@@ -12,9 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from configs import grpo as grpo_config
+from grpo import keys
 from grpo import types
 from grpo.study import laws
 from grpo.study import machine
+from grpo.study import plain
+from grpo.study import speed
 from grpo.study import work as works
 
 TINY = works.Work(layers=1, hidden=4, heads=2, kv_heads=1, head_dim=2, mlp=3, vocab=16, prompts=2,
@@ -79,6 +83,26 @@ class LawsTest(absltest.TestCase):
   def test_new_tokens_are_equal_in_any_number_of_turns(self):
     sizes = {work.turns * work.completion for _, work in laws.LAWS['turns'].points}
     self.assertLen(sizes, 1)
+
+
+class PlainTest(parameterized.TestCase):
+
+  @parameterized.parameters(1, 2)
+  def test_a_step_by_hand_gives_the_same_parameters(self, micro):
+    work = dataclasses.replace(TINY, prompts=4, group=4, completion=6, micro=micro)
+    out = plain.compare(speed.parts(grpo_config.get_config('smoke'), work), rounds=2)
+    self.assertLess(out['largest_gap'], 1e-5)
+    for name in ('composed_s', 'plain_s', 'ratio', 'ratio_min'):
+      self.assertGreater(out[name], 0.0)
+
+  def test_the_step_by_hand_moves(self):
+    made = speed.parts(grpo_config.get_config('smoke'), TINY)
+    params = made.policy.init(jax.random.key(0))
+    new, _, reward, _ = jax.jit(plain.step(made))(
+        params, made.optimiser.init(params), keys.root(0), jnp.int32(0))
+    self.assertGreater(max(float(jnp.max(jnp.abs(a - b))) for a, b in zip(
+        jax.tree.leaves(params), jax.tree.leaves(new), strict=True)), 1e-4)
+    self.assertGreater(float(reward), 0.0)
 
 
 class MachineTest(absltest.TestCase):

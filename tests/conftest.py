@@ -39,7 +39,8 @@ jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
 # The short leg, -m 'not slow', is run on a second version of Python and JAX. It has these files,
 # which lean on JAX most. The others train long, start processes, or test what no version changes.
 SHORT = ('advantages', 'arithmetic', 'checkpoint', 'golden_credit', 'golden_loss', 'learn',
-         'losses', 'method', 'metrics', 'play', 'sampler', 'scoring', 'sharding', 'transformer', 'writes')
+         'losses', 'method', 'metrics', 'play', 'sampler', 'scoring', 'sharding', 'transformer',
+         'writes')
 
 
 def pytest_configure(config):

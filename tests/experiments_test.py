@@ -17,8 +17,9 @@ from scripts import launch
 def rollouts(plain, parts):
   """Episodes of a run that are played, trained on or not."""
   sample = plain['sample']
-  rows = parts.branch.rows if parts.branch else sample['group'] + sample['greedy']
-  return sample['prompts'] * rows * plain['steps']
+  rows = parts.branch.rows if parts.branch else sample['group']
+  rows += sample['greedy'] + sample['reference']
+  return sample['prompts'] * sample['over'] * rows * plain['steps']
 
 
 class MethodsTest(parameterized.TestCase):
@@ -41,13 +42,12 @@ class MethodsTest(parameterized.TestCase):
     for task, found in arms.items():
       self.assertSameElements([*found, *sweep.LEFT_OUT[task]], docs.names())
       self.assertLen(set(found), len(found))
-    self.assertEmpty(sweep.LEFT_OUT['horizon'])
 
-  @parameterized.parameters(*sweep.LEFT_OUT['arithmetic'])
-  def test_what_is_left_out_is_refused(self, arm):
-    config = cells.resolve(cells.Cell('methods', arm, 'arithmetic', 'one answer',
-                                      f'configs/{arm}.py:small,arithmetic',
-                                      sweep.setting('arithmetic', 'small'), (0,)))
+  @parameterized.parameters(*((task, arm) for task, arms in sweep.LEFT_OUT.items()
+                              for arm in arms))
+  def test_what_is_left_out_is_refused(self, task, arm):
+    config = cells.resolve(cells.Cell('methods', arm, task, 'any', f'configs/{arm}.py:small,{task}',
+                                      sweep.setting(task, 'small'), (0,)))
     with self.assertRaises(ValueError):
       plain = build.plain(config)
       check.check(plain)

@@ -8,6 +8,7 @@ once; every config starts from the same cloned tables.
 import importlib
 import json
 import pathlib
+from unittest import mock
 
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -16,10 +17,12 @@ import numpy as np
 from configs import base
 from grpo import build
 from grpo.learn import loop
+from grpo.tasks import triage
+from tests import toy
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NAMES = sorted(p.stem for p in (ROOT / 'configs').glob('*.py')
-               if p.stem not in ('base', '__init__'))
+               if p.stem not in ('base', '__init__', 'igpo'))  # igpo: a test of its own, at the end
 
 # Probe -> knobs. The optimum is success 1 on each.
 PROBES = dict(
@@ -73,6 +76,17 @@ class LearningTest(parameterized.TestCase):
           self.assertLess(after - before, MARGIN, 'it learns: take it out of OUT_OF_REACH')
         else:
           self.assertGreater(after - before, MARGIN)
+
+  def test_information_gain_learns_to_ask(self):
+    """The task horizon has no answer. Here one is drawn anew, and shown to those who ask."""
+    c = config('igpo')
+    c.task = base.get_config('smoke,triage').task
+    c.task.horizon = 4
+    knobs = triage.make(max_turns=4).knobs
+    with mock.patch.object(triage, 'make', lambda max_turns: toy.lab(knobs)):
+      out = loop.run(c, seeds=list(SEEDS))
+    self.assertBetween(out['success'][0].mean(), 0.1, 0.45)
+    self.assertGreater(out['success'][-1].mean() - out['success'][0].mean(), MARGIN)
 
   @parameterized.parameters('grpo', 'ppo', 'rloo', 'sao')
   def test_answers_depend_on_the_prompt(self, name):

@@ -13,9 +13,11 @@ import numpy as np
 from configs import base
 from grpo import build
 from grpo import check
+from grpo import keys
 from grpo.learn import checkpoint
 from grpo.learn import loop
 from grpo.learn import state as states
+from grpo.learn import step as steps
 from grpo.objective import advantages
 from grpo.objective import aggregate
 from grpo.objective import baselines
@@ -186,6 +188,25 @@ class StepTest(parameterized.TestCase):
     self.assertLessEqual(got['trained_tokens'], got['sampled_tokens'] // 2 + rows)
     self.assertTrue(np.all(np.isfinite(metrics['advantage/abs'])))
 
+  def test_optimal_value_from_the_reference(self):
+    """Its episodes are counted, are of the same prompts, and none is one of the policy's own."""
+    c = plain('a_star_po')
+    state, metrics = run(c, 1)
+    rows = c['sample']['prompts']
+    self.assertEqual(states.values(np.asarray(state.counters)[0])['rollouts'], 9 * rows)
+    self.assertTrue(np.all(np.isfinite(metrics['loss/policy'])))
+    parts = build.parts(c)
+    params = parts.policy.init(keys.root(0))
+    draw = jax.jit(lambda **more: steps.sample(parts, params, keys.root(1), 0, **more),
+                   static_argnames=('reference',))
+    own, other = draw(), draw(reference=8)
+    self.assertEqual(other.sample_id[0].tolist(), list(range(1, 9)))
+    np.testing.assert_array_equal(own.prompt_id[:, 0], other.prompt_id[:, 0])
+    size = parts.layout.prompt
+    np.testing.assert_array_equal(own.tokens[:, 0, 0, :size], other.tokens[:, 3, 0, :size])
+    same = np.all(np.asarray(own.tokens) == np.asarray(other.tokens), axis=(2, 3)).mean()
+    self.assertLess(same, 0.5)
+
   @parameterized.parameters('grpo_tis', 'm2po')
   def test_corrections_see_staleness(self, name):
     """Fresh rollouts have weight 1; stale ones do not."""
@@ -222,6 +243,13 @@ class CheckTest(parameterized.TestCase):
       ('prefix_lambda', dict(sample__group=1, method__advantages={'name': 'raw'}), 'prefix_share'),
       ('opo', dict(sample__group=1), 'sample.group=1'),
       ('grpo', dict(sample__lag=1, method__old='recomputed'), 'method.correction'),
+      ('a_star_po', dict(sample__reference=0), 'set sample.reference'),
+      ('a_star_po', dict(sample__lag=1), 'use lag 0'),
+      ('a_star_po', dict(method__correction={'w': {'name': 'tis'}}), 'never was the sampler'),
+      ('a_star_po', dict(method__shape={'k': {'name': 'kl_in_reward', 'coef': 0.1}}),
+       'they are one'),
+      ('grpo', dict(sample__reference=2), 'plays episodes that no slot reads'),
+      ('grpo', dict(method__old='other'), 'sampler, recomputed, reference'),
   )
   def test_refused(self, name, overrides, message):
     with self.assertRaisesRegex(ValueError, message):

@@ -47,6 +47,16 @@ class MethodsDocsTest(parameterized.TestCase):
         seen.append(entries[seen[-1]]['neighbour'])
       self.assertEqual(seen[-1], docs.BASE)
 
+  @parameterized.parameters(*docs.CODES)
+  def test_other_codes_stand_in_the_section_of_their_method(self, code):
+    page, said = docs.PAGE.read_text(encoding='utf-8'), 0
+    for name, note in docs.notes()['methods'].items():
+      if code in note:
+        section = page.split(f'\n## {name}\n')[1].split('\n## ')[0]
+        self.assertIn(f'- {docs.CODES[code]}: {note[code]}', section)
+        said += 1
+    self.assertGreater(said, 5)
+
   def test_what_is_left_out_has_a_reason(self):
     page = docs.PAGE.read_text(encoding='utf-8')
     for name, reason in docs.notes()['left_out'].items():

@@ -1,5 +1,6 @@
 """Baselines and surrogates against slow loops."""
 
+import dataclasses
 import functools
 
 from absl.testing import absltest
@@ -21,7 +22,8 @@ from tests import rollouts
 partial = functools.partial
 TOL = 1e-5
 
-ADVANTAGES = {name: getattr(baselines, name) for name in baselines.__all__}
+GUIDED = 'minus_optimal_value'   # reads the reference, not the batch: has a test of its own
+ADVANTAGES = {name: getattr(baselines, name) for name in baselines.__all__ if name != GUIDED}
 ADVANTAGES['log_mean_exp'] = partial(baselines.log_mean_exp, tau=0.5)
 ADVANTAGES['decoupled_zscore'] = partial(baselines.decoupled_zscore, weights=(1.0, 0.5))
 
@@ -120,7 +122,7 @@ class BaselinesTest(parameterized.TestCase):
       again = np.zeros(on.shape)
       again[on] = slow.batch_zscore(shifted, 1e-8, TOL)
       want['baseline_zscore'] = again
-      self.assertSameElements(want, baselines.__all__)
+      self.assertSameElements(want, ADVANTAGES)
     for name, y in want.items():
       np.testing.assert_allclose(got[name], y, 5e-4, 5e-4, err_msg=name)
     # What is off the mask does not matter.
@@ -153,10 +155,25 @@ class BaselinesTest(parameterized.TestCase):
     got = baselines.beta_density(x, x >= 0, None)
     np.testing.assert_allclose(got[0, :, 0], [0.5, -0.5, -0.5, 0.5], 1e-5)   # law 1, 1: R - p
 
+  @draws.times(25)
+  def test_optimal_value(self, shape, share, seed):
+    rng = np.random.default_rng(seed)
+    valid = rng.random(shape) < share
+    x, guide = rng.normal(size=shape).astype('f'), rng.normal(size=(shape[0], 3)).astype('f')
+    context = dataclasses.replace(rollouts.context(valid), guide_PN=guide)
+    got = baselines.minus_optimal_value(np.where(valid, x, np.nan), valid, context, beta=0.5)
+    for p, row in enumerate(guide.astype(float)):
+      value = 0.5 * np.log(np.mean(np.exp(row / 0.5)))
+      np.testing.assert_allclose(got[p], np.where(valid[p], x[p] - value, 0.0), 1e-5, 1e-5)
+    # A small beta is the best of them, a large one their mean; no overflow on the way.
+    for beta, limit in ((1e-4, guide.max(axis=1)), (1e4, guide.mean(axis=1))):
+      got = baselines.minus_optimal_value(0 * x, valid | True, context, beta=beta)
+      np.testing.assert_allclose(got[:, 0, 0], -limit, 1e-2, 2e-2)
+
   def test_errors(self):
     x = jnp.ones((1, 2, 1))
-    with self.assertRaisesRegex(ValueError, 'others, all'):
-      baselines.log_mean_exp(x, x > 0, None, tau=1.0, members='some')
+    with self.assertRaisesRegex(ValueError, 'rewards of the reference'):
+      baselines.minus_optimal_value(x, x > 0, rollouts.context(x > 0), beta=0.5)
     context = rollouts.context(x > 0)
     with self.assertRaisesRegex(ValueError, 'rewards by source'):
       baselines.decoupled_zscore(x, x > 0, context)

@@ -65,6 +65,43 @@ def chatter(*, prompt=5, action=3, observation=2, turns=5, stops=STOPS):
       expert=expert)
 
 
+def lab(knobs, *, answers=3):
+  """A task whose answer has to be asked for: `ask` shows it, `a1` answers and ends the episode.
+
+  A table of logits can solve it, as all that counts is the last token. `knobs` are not read.
+  """
+  ask, first = 1, 2
+  shown = first + answers
+  quiet = shown + answers
+  on = jnp.ones((1,), bool)
+
+  def reset(key, knobs):
+    state = dict(answer=jax.random.randint(key, (), 0, answers), turn=jnp.int32(0),
+                 told=jnp.asarray(False), end=jnp.asarray(knobs['horizon'], jnp.int32))
+    return state, jnp.full((1,), quiet, jnp.int32), on
+
+  def step(state, action, valid, knobs):
+    del knobs
+    word = jnp.where(valid[0], action[0], 0)
+    done = (word >= first) & (word < shown)
+    hit = (word == first + state['answer']).astype(jnp.float32)
+    after = state | dict(turn=state['turn'] + 1, told=state['told'] | (word == ask))
+    said = jnp.where(word == ask, shown + state['answer'], quiet)
+    return base.Step(after, said[None], on, hit, hit, done, ~done & (after['turn'] >= state['end']))
+
+  def expert(state, key):
+    del key
+    return jnp.where(state['told'], first + state['answer'], ask)[None], on
+
+  return base.Task(
+      vocab=('_', 'ask', *(f'a{i}' for i in range(answers)), *(f's{i}' for i in range(answers)),
+             '.'),
+      prompt_len=1, action_len=1, observation_len=1, max_turns=4, stop_ids=(), knobs=knobs,
+      reset=reset, reseed=lambda state, key: state, step=step, expert=expert,
+      state_id=lambda state: _mix(state['answer'], state['turn'], state['told']) | jnp.uint32(1),
+      answer=lambda state: first + state['answer'])
+
+
 def layout(task, *, turns, segments=1, carry=0):
   return types.Layout(task.prompt_len, task.action_len, task.observation_len, turns, segments,
                       carry)

@@ -11,14 +11,22 @@ SCORE = 'success_last'  # success on fresh episodes after the last step; fixed b
 ARMS = tuple(sorted(p.stem for p in pathlib.Path(cli.ROOT / 'configs').glob('[!_]*.py')
                     if p.stem != 'base'))
 TURNS = 8
-# Arms that an answer of one turn cannot have: arithmetic has no potential, and nothing to fork.
+# Arms that a task cannot have: arithmetic has no potential and nothing to fork, and neither task
+# has an answer of one token that can be asked for.
 LEFT_OUT = dict(arithmetic=('mt_grpo', 'potential_shaping', 'arpo', 'spo_tree', 'tree_grpo',
-                            'treerl'), horizon=())
-# Rows that are played for each one that is trained on: continuations from every boundary, or one
-# greedy episode. They are rollouts as well, so such an arm gets fewer prompts.
-SAMPLES = dict(arithmetic=dict(vine_ppo=3, spo_chain=3), horizon=dict(vine_ppo=1, spo_chain=2))
-EXTRA = dict(arithmetic=dict(vine_ppo=4, spo_chain=4, remax=2),
-             horizon=dict(vine_ppo=9, spo_chain=9, remax=2))
+                            'treerl', 'igpo'), horizon=('igpo',))
+# Rows that are played for each one that is trained on: continuations from every boundary, a greedy
+# episode, episodes of the reference, groups to choose from. They are rollouts as well, so such an
+# arm gets fewer prompts. OWN is what makes the number divide the budget of the task.
+EXTRA = dict(
+    arithmetic=dict(vine_ppo=4, counterfactual=4, spo_chain=4, remax=2, a_star_po=8, dapo=2),
+    horizon=dict(vine_ppo=9, counterfactual=9, spo_chain=9, remax=2, a_star_po=9, dapo=3))
+_CONTINUED = {'method.branch.samples': 3}
+OWN = dict(
+    arithmetic=dict(vine_ppo=_CONTINUED, counterfactual=_CONTINUED, spo_chain=_CONTINUED,
+                    a_star_po={'sample.reference': 7}),
+    horizon=dict(vine_ppo={'method.branch.samples': 1}, counterfactual={'method.branch.samples': 1},
+                 spo_chain={'method.branch.samples': 2}, dapo={'sample.over': 3}))
 # Prompts and group of a step, and steps. On horizon the product times length, layers, width stays
 # where programs compile in seconds (grpo/learn/compiling.py); on arithmetic nothing learns there.
 _BUDGET = dict(arithmetic=dict(smoke=(32, 4, 2), small=(32, 4, 60), full=(256, 16, 2000)),
@@ -57,9 +65,7 @@ def overrides(arm: str, task: str, size: str) -> dict:
                                                    plain.train.learning_rate)
     if plain.method.critic.warmup:  # a share of its steps trains the critic alone
       made['method.critic.warmup'] = max(1, steps // 10)
-  if arm in SAMPLES[task]:
-    made['method.branch.samples'] = SAMPLES[task][arm]
-  return made
+  return made | OWN[task].get(arm, {})
 
 
 def cells(size: str) -> list[sweep_cells.Cell]:

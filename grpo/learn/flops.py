@@ -23,17 +23,27 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
   Returns:
     (policy, critic); critic is 0 without one. Policy: sampling once, an update three times (forward
     and backward) each epoch, and once each for a reference, for recomputed anchors and for
-    entropies that credit reads. Critic:
-    values once, an update three times for each of its passes.
+    entropies or answers that credit reads. Critic: values once, an update three times for each of
+    its passes. Episodes that are played and not trained on cost their sampling only; they are taken
+    to be as long as the others.
   """
   prompt, rows = counters['prompt_tokens'], counters['context_tokens']
   span = parts.layout.length / 2
   forward = parts.policy.flops(prompt, rows, span)
   update, method = config['train'], config['method']
   extra = (method['old'] == 'recomputed') + needs.reference(parts.method)
-  extra += needs.entropy(parts.method)
-  policy = forward * (1 + 3 * update['epochs'] + extra)
+  extra += needs.entropy(parts.method) + needs.answer(parts.method)
+  share = _trained(parts, config['sample'])
+  policy = forward * (1 + share * (3 * update['epochs'] + extra))
   critic = 0.0
   if parts.critic is not None:
-    critic = parts.critic.flops(prompt, rows, span) * (1 + 3 * parts.method.critic.updates)
+    passes = 1 + 3 * parts.method.critic.updates
+    critic = share * parts.critic.flops(prompt, rows, span) * passes
   return policy, critic
+
+
+def _trained(parts, sample):
+  """Share of the episodes of a step that credit sees; the filters' own choice is not counted."""
+  rows = sample['group'] if parts.branch is None else parts.branch.rows
+  played = sample['over'] * rows + sample['greedy'] + sample['reference']
+  return sample['group'] / played

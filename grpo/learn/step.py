@@ -20,6 +20,7 @@ from grpo.objective import method as methods
 from grpo.objective import needs
 from grpo.rollout import branch
 from grpo.rollout import choose as choices
+from grpo.rollout import refill
 from grpo.rollout import sampler
 from grpo.rollout import staleness
 
@@ -44,8 +45,7 @@ def initial(parts, key, params=None) -> states.TrainState:
   lag = parts.config['sample']['lag']
   shapes = None
   if lag or parts.method.memory:
-    shapes = jax.eval_shape(lambda p, k: branch.kept(parts.branch, sample(parts, p, k, 0)), params,
-                            key)
+    shapes = jax.eval_shape(lambda p, k: _chosen(parts, sample(parts, p, k, 0), 0)[0], params, key)
   return states.TrainState(
       step=jnp.zeros([], jnp.int32), key=key, params=params,
       opt_state=parts.optimiser.init(params),
@@ -57,18 +57,21 @@ def initial(parts, key, params=None) -> states.TrainState:
 
 
 def sample(parts, params, key, step, axis_name=None, place=lambda tree: tree, *,
-           greedy=0) -> types.Rollout:
+           greedy=0, reference=0) -> types.Rollout:
   """Rollouts of a step under `params`. `place` pins trees with leading axis P to devices.
 
   With a branch plan, all rows of it: those that are trained on (`branch.kept`), and the others.
-  `greedy` above 0 asks for as many greedy samples of each prompt instead.
+  With over-sampling, all groups: those that are chosen (`refill.first`), and the others.
+  `greedy` above 0 asks for as many greedy samples of each prompt instead, and `reference` for as
+  many that have numbers of their own, to be played under other parameters.
   """
   c, plan = parts.config['sample'], parts.branch
-  lineage = None if plan is None or greedy else plan.lineage_KG
-  samples = greedy or (c['group'] if plan is None else plan.rows)
+  lineage = None if plan is None or greedy or reference else plan.lineage_KG
+  samples = greedy or reference or (c['group'] if plan is None else plan.rows)
   return sampler.sample(
       parts.policy, params, parts.task, parts.layout, parts.knobs, key, step=step,
-      prompts=c['prompts'], samples=samples, temperature=c['temperature'], version=step,
+      prompts=c['prompts'] * c['over'], samples=samples, temperature=c['temperature'], version=step,
+      first_sample=c['group'] if reference else 0,
       axis_name=axis_name, choose=choices.greedy if greedy else None, place=place,
       lineage=lineage, forget=parts.config['window']['forget'])
 
@@ -87,7 +90,7 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
   """
   c = parts.config
   played = place(sample(parts, state.params, state.key, state.step, axis_name, place))
-  fresh = branch.kept(parts.branch, played)
+  fresh, of_step = _chosen(parts, played, state.step, place)
   waiting, rollout, ready = staleness.exchange(state.waiting, fresh, state.step)
   ok = ready & (state.bad_step < 0)
 
@@ -99,9 +102,15 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
                           greedy=c['sample']['greedy']))
     reward_PG = jnp.sum(greedy.rewards, axis=(2, 3))
     baseline = jnp.broadcast_to(jnp.mean(reward_PG, axis=1, keepdims=True), rollout.success.shape)
+  guided, guide = None, None
+  if c['sample']['reference']:
+    guided = place(sample(parts, state.reference, state.key, state.step, axis_name, place,
+                          reference=c['sample']['reference']))
+    guide = jnp.sum(guided.rewards, axis=(2, 3))
   potential, nodes, known = None, None, values
   if needs.potential(method):
     potential = parts.task.potential(types.stream(rollout.state_id), parts.knobs)
+  answer = _answer(parts, state, rollout) if needs.answer(method) else None
   if parts.branch is not None:
     nodes = parts.branch.nodes_KG
     if parts.branch.continuations:
@@ -109,7 +118,8 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
   credit = methods.credit(method, rollout, old_logp_PGT=old, ref_logp_PGT=reference,
                           values_PGT=known, last_PG=last, baseline=baseline, now=state.step,
                           key=keys.stream(state.key, 'gate', state.step), entropy_PGT=entropy,
-                          potential_PGT=potential, nodes_KG=nodes)
+                          potential_PGT=potential, nodes_KG=nodes, guide_PN=guide,
+                          answer_PGT=answer)
   data = _Data(rollout=rollout, old=old, reference=reference, credit=credit)
 
   temperature = c['sample']['temperature']
@@ -172,12 +182,22 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
       state, step=state.step + 1, params=params, opt_state=opt_state,
       critic_params=critic_params, critic_opt_state=critic_opt,
       reference=_reset(c['method']['reference_every'], state, params),
-      waiting=waiting, counters=_count(parts, state.counters, [played, greedy], credit),
+      waiting=waiting, counters=_count(parts, state.counters, [played, greedy, guided], credit),
       memory=_remember(parts, state, rollout, old, reference, ready),
       bad_step=jnp.where((state.bad_step < 0) & ~finite, state.step, state.bad_step))
-  of_step = report.rollout(fresh) | report.credit(rollout, credit, values, state.step)
+  of_step |= report.credit(rollout, credit, values, state.step)
   out = types.Metrics.pack(of_step | report.gap(first)).join(policy_metrics)
   return new, out if critic_metrics is None else out.join(critic_metrics)
+
+
+def _chosen(parts, played, now, place=lambda tree: tree):
+  """Of all episodes of a step those that may be trained on, and metrics of them all."""
+  c, fresh = parts.config['sample'], branch.kept(parts.branch, played)
+  metrics = report.rollout(fresh)
+  if c['over'] == 1:
+    return fresh, metrics
+  fresh, found = refill.first(parts.method.filter, fresh, c['prompts'], now)
+  return place(fresh), metrics | found
 
 
 @types.pytree
@@ -203,10 +223,24 @@ def _score(parts, state, rollout):
   if state.reference is not None:
     reference = types.stream(
         scoring.logps(parts.policy, state.reference, rollout, parts.layout, temperature))
+  if parts.method.old == 'reference':
+    old = reference
   if parts.critic is not None:
     values, last = scoring.values_and_last(parts.critic, state.critic_params, rollout, parts.layout)
     values = types.stream(values)
   return jax.lax.stop_gradient((old, reference, values, last, entropy))
+
+
+def _answer(parts, state, rollout):
+  """Probability, before each turn, that the policy answers right now; of the instance as reset."""
+  def one(step, prompt):
+    key = keys.stream(state.key, 'task', step, prompt)
+    return parts.task.answer(parts.task.reset(key, parts.knobs)[0])
+
+  answer_P = jax.vmap(one)(rollout.version[:, 0], rollout.prompt_id[:, 0])
+  logp = scoring.answers(parts.policy, state.params, rollout, parts.layout,
+                         parts.config['sample']['temperature'], answer_P)
+  return jax.lax.stop_gradient(jnp.exp(types.stream(logp)))
 
 
 def _remember(parts, state, rollout, old, reference, ready):

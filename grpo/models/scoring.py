@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from grpo import masked
 from grpo import types
 
-__all__ = ['Rows', 'token_logp', 'entropy', 'score', 'logps', 'logps_unshared', 'values',
+__all__ = ['Rows', 'token_logp', 'entropy', 'score', 'logps', 'logps_unshared', 'answers', 'values',
            'values_and_last']
 
 _CHUNK = 2 ** 22  # logits alive at once, before the chunks start
@@ -175,6 +175,19 @@ def logps_unshared(policy, params, rollout, layout, temperature):
       jnp.concatenate([prompt, rollout.tokens[..., layout.prompt:]], axis=-1),
       jnp.concatenate([valid, rollout.valid[..., layout.prompt:]], axis=-1), rollout.mask)))
   return logps(policy, params, alone, layout, temperature).reshape(P, G, S, L)
+
+
+def answers(policy, params, rollout, layout, temperature, answer_P):
+  """Log-probability that a given token would come next, at every trained token; f32 [P,G,S,L].
+
+  One token `answer_P` for each prompt, in place of what was sampled. No pass of its own for each
+  place: the states before the sampled tokens are those before the answer.
+  """
+  _check(rollout, layout)
+  before, tokens = _read(policy, params, rollout, layout)
+  target = jnp.broadcast_to(answer_P[:, None, None, None], tokens.shape)
+  logp, _ = _scores(policy, params, before, target, temperature, None)
+  return _place(logp, rollout.mask, layout)
 
 
 def _states(critic, params, rollout, layout):

@@ -42,9 +42,8 @@ def igpo(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context, *, join
   Turn rewards: the information gain p(answer | after turn k) - p(answer | before it) on all turns
   but the last, the outcome on the last. z = (x - mean) / (sqrt(var + 1e-8) + 1e-6), divisor n, over
   all turns of the group ('joint'), or over gains and outcomes apart ('separate'). arXiv:2510.14967
-  (IGPO), section 3. Give it own rewards: `look_ahead` with n = 0. The code of the paper takes a
-  gain of exactly 0 for no turn; here it is a number like others. No task of this repository has the
-  tokens of a right answer to score, so no config uses it.
+  (IGPO), section 3. Give it the rewards of returns `information_gain`. The code of the paper takes
+  a gain of exactly 0 for no turn; here it is a number like others.
   """
   del context
   if joint not in ('joint', 'separate'):

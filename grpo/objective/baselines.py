@@ -13,7 +13,7 @@ from grpo.objective.context import Context
 
 __all__ = ['length_weighted', 'mean_over_mean', 'beta_density', 'informative_center',
            'log_mean_exp', 'best_of_group', 'decoupled_zscore', 'center_whiten', 'batch_center',
-           'baseline_zscore']
+           'baseline_zscore', 'minus_optimal_value']
 
 _ALL = (0, 1, 2)
 
@@ -89,20 +89,16 @@ def informative_center(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Co
 
 
 def log_mean_exp(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context, *, tau: float,
-                 members: str = 'others', tol: float = 1e-5) -> jax.Array:
-  """A = R - tau log mean exp(R_j / tau): the log-partition of the mirror-descent optimum.
+                 tol: float = 1e-5) -> jax.Array:
+  """A = R - tau log mean_{j != i} exp(R_j / tau): the log-partition of the mirror-descent optimum.
 
-  arXiv:2602.05933 ('partition') over the other samples; over all of them ('all') it is the optimal
-  value of A*-PO, arXiv:2505.20686, if the samples come from its reference policy.
+  arXiv:2602.05933 ('partition'), over the other samples of the group.
   """
   del context
-  if members not in ('others', 'all'):
-    raise ValueError(f'baselines.log_mean_exp: members={members!r}; allowed: others, all')
   # Differences to the largest return that is seen: exp neither overflows nor underflows to 0 alone.
   x_PGK = masked.clean(returns_PGK, valid_PGK) / tau
   group = returns_PGK.shape[1]
-  seen_1GG1 = jnp.ones((group, group), bool) if members == 'all' else ~jnp.eye(group, dtype=bool)
-  seen_PGGK = seen_1GG1[None, :, :, None] & valid_PGK[:, None]
+  seen_PGGK = ~jnp.eye(group, dtype=bool)[None, :, :, None] & valid_PGK[:, None]
   each_PGGK = jnp.broadcast_to(x_PGK[:, None], seen_PGGK.shape)
   top_PG1K = masked.high(each_PGGK, seen_PGGK, axis=2, keepdims=True)
   below_PGGK = jnp.where(seen_PGGK, each_PGGK - top_PG1K, 0.0)
@@ -200,6 +196,23 @@ def baseline_zscore(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Conte
   """
   x_PGK = advantages.minus_baseline(returns_PGK, valid_PGK, context)
   return _batch_zscore(x_PGK, valid_PGK, ddof, eps, tol)
+
+
+def minus_optimal_value(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context, *,
+                        beta: float) -> jax.Array:
+  """A = R - V*, V* = beta log mean_n exp(R_n / beta) over N episodes of the reference.
+
+  V* is the value of the prompt under the best policy with a KL penalty of weight beta to the
+  reference. Brantley et al. 2025, arXiv:2505.20686 (A*-PO), first stage: N = 8, beta = 0.5. The
+  episodes are those of `sample.reference`. A batch without spread keeps its A: it says how far the
+  policy is from the best one.
+  """
+  if context.guide_PN is None:
+    raise ValueError('baselines.minus_optimal_value: no rewards of the reference were given')
+  x_PN = context.guide_PN / beta
+  mean_P1 = jax.nn.logsumexp(x_PN, axis=1, keepdims=True) - jnp.log(x_PN.shape[1])
+  value_P11 = (beta * mean_P1)[..., None]
+  return masked.clean(masked.clean(returns_PGK, valid_PGK) - value_P11, valid_PGK)
 
 
 def _minus(returns_PGK, valid_PGK, base, tol):

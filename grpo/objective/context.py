@@ -27,11 +27,14 @@ class Context:
   entropy_PGK: jax.Array | None = None    # f32; mean entropy of the chunk's tokens, nats
   potential_PGK: jax.Array | None = None  # f32; the task's potential before the chunk
   node_PGK: jax.Array | None = None       # int32; equal for samples that share the chunk, or -1
+  answer_PGK: jax.Array | None = None     # f32; probability of the right answer before the chunk
+  guide_PN: jax.Array | None = None       # f32; rewards of the reference on the same prompt
 
 
 def gather(chunk_PGT, count: int, rollout: types.Rollout, *, rewards_PGT, turn_PGT, segment_PGT,
            values_PGT=None, bootstrap_PG=None, baseline_PG=None, parts_PGN=None, entropy_PGT=None,
-           potential_PGT=None, nodes_KG=None) -> Context:
+           potential_PGT=None, nodes_KG=None, guide_PN=None,
+           answer_PGT=None) -> Context:
   """Facts by token or by turn to facts by chunk; a chunk has those of its first token."""
   first = lambda x_PGT: None if x_PGT is None else chunks.first(x_PGT, chunk_PGT, count)
   tokens_PGK = chunks.tokens(chunk_PGT, count)
@@ -48,7 +51,8 @@ def gather(chunk_PGT, count: int, rollout: types.Rollout, *, rewards_PGT, turn_P
       baseline=None if baseline_PG is None else baseline_PG[..., None], parts_PGN=parts_PGN,
       rewards_PGK=chunks.total(rewards_PGT, chunk_PGT, count), turn_PGK=turn_PGK,
       segment_PGK=jnp.where(valid_PGK, first(segment_PGT), -1), entropy_PGK=entropy_PGK,
-      potential_PGK=first(potential_PGT),
+      potential_PGK=first(potential_PGT), guide_PN=guide_PN,
+      answer_PGK=first(answer_PGT),
       node_PGK=None if nodes_KG is None else _nodes(nodes_KG, turn_PGK))
 
 

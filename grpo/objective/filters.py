@@ -2,8 +2,11 @@
 
 A function maps Facts to keep_PG. A filter takes rows out of the loss and out of its divisor. It
 does not move the statistics of a group: advantages are computed before, from every sampled row.
-The critic, where there is one, learns from every row.
+The critic, where there is one, learns from every row. With `sample.over` above 1 the same filters
+also choose which of the sampled groups fill the batch, see rollout/refill.py.
 """
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -28,16 +31,35 @@ class Facts:
   baseline_PG: jax.Array | None = None   # f32; what is subtracted as a baseline, if one is kept
 
 
+def seen(rollout: types.Rollout, now) -> Facts:
+  """Facts of episodes as they were sampled: no shaping, no baseline."""
+  mask_PGT = types.stream(rollout.mask)
+  reward_PG = jnp.sum(masked.clean(types.stream(rollout.rewards), mask_PGT), axis=2)
+  return Facts(
+      reward_PG=reward_PG, shaped_PG=reward_PG, success_PG=rollout.success,
+      lengths_PG=jnp.sum(mask_PGT, axis=2, dtype=jnp.int32), truncated_PG=rollout.truncated,
+      version_PG=rollout.version, now=jnp.asarray(now))
+
+
+def combine(slots: tuple[Callable, ...], facts: Facts) -> jax.Array:
+  """Rows [P,G] that have a trained token and that every filter keeps."""
+  keep_PG = facts.lengths_PG > 0
+  for keeps in slots:
+    keep_PG = keep_PG & keeps(facts)
+  return keep_PG
+
+
 def everything(facts: Facts) -> jax.Array:
   """Keeps all rows, flat groups too: they stay in the divisor and under any KL term."""
   return jnp.ones_like(facts.lengths_PG, bool)
 
 
 def informative(facts: Facts, *, by: str = 'reward', tol: float = 1e-5) -> jax.Array:
-  """Drops groups without spread: DAPO's dynamic sampling, without the refill.
+  """Drops groups without spread: DAPO's dynamic sampling. `sample.over` fills their places.
 
-  Yu et al. 2025, arXiv:2503.14476, eq. 11. Their policy gradient is 0 anyway; dropping them takes
-  their tokens out of the divisor and out of the KL term, and makes the batch smaller.
+  Yu et al. 2025, arXiv:2503.14476, eq. 11: some samples of a group are right and some are not
+  (by='success'). The policy gradient of the others is 0 anyway; dropping them takes their tokens
+  out of the divisor and out of the KL term. Without over-sampling the batch gets smaller.
 
   Args:
     facts: of the batch.
@@ -89,8 +111,8 @@ def _largest(holds, bits):
 def pass_rate(facts: Facts, *, low: float = 0.2, high: float = 0.8) -> jax.Array:
   """Keeps groups of which a share in [low, high] is solved: a curriculum by difficulty.
 
-  It looks at the very samples that would be trained on, and nothing is sampled in their place: the
-  batch gets smaller, and what remains of a group is a biased sample of its prompt.
+  It looks at the very samples that would be trained on: what remains of a prompt is a biased sample
+  of it. Without `sample.over` the batch gets smaller.
   """
   rate_P1 = masked.mean(facts.success_PG, facts.lengths_PG > 0, axis=1, keepdims=True)
   return jnp.broadcast_to((rate_P1 >= low) & (rate_P1 <= high), facts.lengths_PG.shape)

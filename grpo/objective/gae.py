@@ -15,7 +15,7 @@ from grpo.objective import returns
 from grpo.objective.context import Context
 
 __all__ = ['bilevel_return', 'cross_segment_return', 'adaptive_cross_segment_return',
-           'potential_look_ahead']
+           'potential_look_ahead', 'information_gain']
 
 LENGTHS = ('rollout', 'segment')
 
@@ -95,6 +95,25 @@ def potential_look_ahead(rewards_PGK: jax.Array, valid_PGK: jax.Array, context: 
   returns_PGK = returns.look_ahead(rewards_PGK, valid_PGK, seen, n=n, discount=discount,
                                    bootstrap='none' if n is None else 'critic')
   return returns_PGK - phi_PGK
+
+
+def information_gain(rewards_PGK: jax.Array, valid_PGK: jax.Array,
+                     context: Context) -> jax.Array:
+  """Reward of a turn by what it told, [P,G,K]: rho_k + g_{k+1} - g_k; the last turn rho_K alone.
+
+  g_k is the probability that the policy would give the right answer at the start of turn k, if it
+  answered then. Gains are data, under the parameters of the step. IGPO, arXiv:2510.14967,
+  section 3, where inner turns earn nothing else. An answer of one token, as here, has no
+  length to normalise by.
+  """
+  if context.answer_PGK is None:
+    raise ValueError('returns.information_gain: this task has no answer')
+  g_PGK = masked.clean(context.answer_PGK, valid_PGK).astype(rewards_PGK.dtype)
+  seen = dataclasses.replace(context, values_PGK=g_PGK, bootstrap_PG=jnp.zeros_like(g_PGK[..., 0]))
+  next_PGK = returns.look_ahead(rewards_PGK, valid_PGK, seen, n=0, bootstrap='critic')
+  index_PGK = jax.lax.broadcasted_iota(jnp.int32, valid_PGK.shape, 2)
+  last_PGK = index_PGK == masked.last_index(valid_PGK)[..., None]
+  return next_PGK - jnp.where(last_PGK, 0.0, g_PGK)
 
 
 def _cross(rewards_PGK, valid_PGK, context, lam_PGK, discount):

@@ -8,13 +8,13 @@ take micro = 1, which `check.py` asks for.
 """
 
 from collections.abc import Callable
-import functools
 
 import jax
 import jax.numpy as jnp
 
 from grpo import masked
 from grpo import types
+from grpo.objective import binding
 from grpo.objective import corrections
 from grpo.objective import surrogates
 from grpo.objective import trust
@@ -50,8 +50,8 @@ def off_policy_sequence(tokens: Tokens, *, delta: float) -> jax.Array:
 def sequence_kl(tokens: Tokens, *, delta: float) -> jax.Array:
   """1 on rows whose mean over tokens of the binary KL, sampler to policy, is at most delta.
 
-  The trust region of FlashREINFORCE (delta 3e-3), as its public implementations have it: see
-  `trust.binary_kl`, both signs of A. The ratio of an admitted token is not clipped.
+  The sequence trust region of FlashREINFORCE (delta 3e-3 or 5e-3), as in the loss that its authors
+  publish: see `trust.binary_kl`, both signs of A. The ratio of an admitted token is not clipped.
   """
   kl_PGT = trust.binary_kl(jnp.minimum(tokens.sampler_logp_PGT, 0.0),
                            jnp.minimum(tokens.logp_PGT, 0.0))
@@ -90,8 +90,7 @@ def top_entropy(tokens: Tokens, *, share: float = 0.2) -> jax.Array:
 
 def needs_draws(slots: tuple[Callable, ...]) -> bool:
   """Whether a gate reads random numbers."""
-  plain = lambda f: f.func if isinstance(f, functools.partial) else f
-  return any(plain(f) is clip_cov for f in slots)
+  return any(binding.plain(f) is clip_cov for f in slots)
 
 
 def weighed(method, loss_PGT: jax.Array, log_ratio_PGT: jax.Array, logp_PGT: jax.Array,

@@ -22,6 +22,7 @@ import numpy as np
 
 from grpo import masked
 from grpo import types
+from grpo.objective import binding
 from grpo.objective import rewards
 
 __all__ = ['running_mean', 'prompt_tracker', 'adaptive_kl']
@@ -197,6 +198,6 @@ def _slot(rollout, prompt, slots):
 
 def _scaled(function, scale):
   """A bound shaping function, with its coefficient scaled if it is the KL term."""
-  if getattr(function, 'func', None) is not rewards.kl_in_reward:
+  if binding.plain(function) is not rewards.kl_in_reward:
     return function
   return functools.partial(function, coef=function.keywords['coef'] * scale)

@@ -58,6 +58,8 @@ from grpo.objective import weigh as weighing
 __all__ = ['Method', 'Credit', 'Weights', 'credit', 'policy_weights', 'value_weights',
            'policy_loss', 'value_loss']
 
+OLD = ('sampler', 'recomputed', 'reference')
+
 
 @dataclasses.dataclass(frozen=True)
 class Method:
@@ -70,7 +72,8 @@ class Method:
     returns: return of each chunk.
     advantages: advantage of each chunk.
     old: policy that the ratio is taken against: 'sampler', the one that sampled, with the
-      log-probs it recorded, or 'recomputed', the parameters at the start of the update.
+      log-probs it recorded, 'recomputed', the parameters at the start of the update, or
+      'reference'.
     ratio: level of the importance ratio.
     surrogate: policy loss of a token.
     kl: penalty to the reference in the loss; `kl.none` needs no reference.
@@ -104,8 +107,8 @@ class Method:
   memory: tuple[tuple[str, Any], ...] = ()
 
   def __post_init__(self):
-    if self.old not in ('sampler', 'recomputed'):
-      raise ValueError(f'method.old: allowed are sampler, recomputed; got {self.old!r}')
+    if self.old not in OLD:
+      raise ValueError(f'method.old: allowed are {", ".join(OLD)}; got {self.old!r}')
 
 
 @types.pytree
@@ -136,7 +139,8 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
            last_PG: jax.Array | None = None, baseline: jax.Array | None = None,
            now: jax.Array | int = 0, key: jax.Array | None = None,
            entropy_PGT: jax.Array | None = None, potential_PGT: jax.Array | None = None,
-           nodes_KG: jax.Array | None = None) -> Credit:
+           nodes_KG: jax.Array | None = None, guide_PN: jax.Array | None = None,
+           answer_PGT: jax.Array | None = None) -> Credit:
   """Advantages of every trained token, and the critic's targets. No gradient runs through it.
 
   Args:
@@ -152,6 +156,8 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
     entropy_PGT: entropies in nats, see `needs.entropy`.
     potential_PGT: potential of the state before the token's turn, see `needs.potential`.
     nodes_KG: samples that share prefixes, [turns, G]: the same number, the same turn.
+    guide_PN: rewards of N episodes of the reference on each prompt, or None.
+    answer_PGT: probability of the right answer before the token's turn, see `needs.answer`.
   """
   if method.critic is not None and values_PGT is None:
     raise ValueError('credit: the method has a critic, and no values were given')
@@ -167,24 +173,19 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
     totals.append(jnp.sum(rewards_PGT, axis=2))
 
   chunk_PGT, count = method.chunk(mask_PGT, turn_PGT, segment_PGT)
-  lengths_PG = jnp.sum(mask_PGT, axis=2, dtype=jnp.int32)
   context = contexts.gather(
       chunk_PGT, count, rollout, rewards_PGT=rewards_PGT, turn_PGT=turn_PGT,
       segment_PGT=segment_PGT, values_PGT=values_PGT, bootstrap_PG=last_PG, baseline_PG=baseline,
       parts_PGN=jnp.stack([totals[0], *(b - a for a, b in zip(totals, totals[1:]))], axis=2),
-      entropy_PGT=entropy_PGT, potential_PGT=potential_PGT, nodes_KG=nodes_KG)
+      entropy_PGT=entropy_PGT, potential_PGT=potential_PGT, nodes_KG=nodes_KG, guide_PN=guide_PN,
+      answer_PGT=answer_PGT)
   rewards_PGK, valid_PGK = context.rewards_PGK, context.tokens_PGK > 0
   returns_PGK = method.returns(rewards_PGK, valid_PGK, context)
   advantages_PGK = method.advantages(returns_PGK, valid_PGK, context)
 
-  facts = filters.Facts(
-      reward_PG=totals[0], shaped_PG=totals[-1],
-      success_PG=rollout.success, lengths_PG=lengths_PG, truncated_PG=rollout.truncated,
-      version_PG=rollout.version, now=jnp.asarray(now),
-      baseline_PG=baseline)
-  keep_PG = lengths_PG > 0
-  for keeps in method.filter:
-    keep_PG = keep_PG & keeps(facts)
+  facts = dataclasses.replace(filters.seen(rollout, now), shaped_PG=totals[-1],
+                              baseline_PG=baseline)
+  keep_PG = filters.combine(method.filter, facts)
 
   targets_PGT = value_mask_PGT = None
   if method.critic is not None:

@@ -44,14 +44,16 @@ def kl_in_reward(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.
 
 
 def overlong(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | None,
-             mask_PGT: jax.Array, *, max_length: int, cache: int) -> jax.Array:
+             mask_PGT: jax.Array, *, max_length: int, cache: float | None = None) -> jax.Array:
   """DAPO's soft punishment of long answers, added on the last trained token.
 
   0 up to max_length - cache trained tokens, then ((max_length - cache) - length) / cache, and -1
-  above max_length. Yu et al. 2025, arXiv:2503.14476, eq. 13. It gives spread to a group whose
-  answers are all wrong, so `filters.informative` has to say on which number it looks.
+  above max_length. Yu et al. 2025, arXiv:2503.14476, eq. 13; the default cache is a fifth of
+  max_length, as there (4096 of 20480). It gives spread to a group whose answers are all wrong, so
+  `filters.informative` has to say on which number it looks.
   """
   del logp_PGT, ref_logp_PGT
+  cache = max_length / 5 if cache is None else cache
   mask_PGT = jnp.asarray(mask_PGT, bool)
   length_PG1 = masked.count(mask_PGT, axis=2, keepdims=True, dtype=rewards_PGT.dtype)
   penalty_PG1 = jnp.clip((max_length - cache - length_PG1) / cache, -1.0, 0.0)

@@ -2,7 +2,7 @@
 
 A truncation maps logits [..., V] to logits with -inf for the tokens it drops. What is recorded is
 then the log-probability under the truncated distribution, which is honest but is not what a trainer
-recomputes: training refuses it (`check_training`).
+recomputes: a step trains on what was sampled without any, and only plays baselines with one.
 """
 
 import math
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from grpo.models import scoring
 
-__all__ = ['draw', 'greedy', 'top_k', 'top_p', 'check_training']
+__all__ = ['draw', 'greedy', 'top_k', 'top_p']
 
 _BELOW_ONE = 1 - 2 ** -23  # keeps uniform * total below total after rounding
 
@@ -75,13 +75,3 @@ def top_p(p: float):
     lowest = jnp.min(jnp.where(before < p, ordered, jnp.inf), axis=-1, keepdims=True)
     return jnp.where(logits >= lowest, logits, -jnp.inf)
   return keep
-
-
-def check_training(temperature: float, choose=None) -> None:
-  """Refuses settings under which a trained log-ratio would be wrong."""
-  if not temperature > 0:
-    raise ValueError(f'sampling temperature must be > 0 for training, got {temperature}; '
-                     'evaluate greedily with choose=scoring.greedy')
-  if choose is not None:
-    raise ValueError('top-k, top-p and greedy sampling are for evaluation only: they shift every '
-                     'ratio by the log of the kept mass; train with choose=None')

@@ -83,9 +83,9 @@ class _Episode:
 
 
 def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prompts: int,
-           samples: int, temperature, first_prompt=0, version=0, axis_name: str | None = None,
-           choose: Callable | None = None, place: Callable = lambda tree: tree,
-           lineage=None, forget=0) -> types.Rollout:
+           samples: int, temperature, first_prompt=0, first_sample=0, version=0,
+           axis_name: str | None = None, choose: Callable | None = None,
+           place: Callable = lambda tree: tree, lineage=None, forget=0) -> types.Rollout:
   """Samples `prompts` groups of `samples` episodes.
 
   Args:
@@ -98,7 +98,7 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
     step: index of the step, part of every stream.
     prompts, samples: P groups sampled here, of G episodes.
     temperature: divides the logits, in sampling and in the recorded log-probabilities.
-    first_prompt: global index of the first prompt.
+    first_prompt, first_sample: global indices of the first prompt and the first sample of each.
     version: parameter version that is recorded.
     axis_name: name of the vmapped axis of seeds. Loops then end when all seeds are done, so that
       their predicate is one number and no cache is copied by a select.
@@ -115,13 +115,13 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
   check(policy, task, layout)
   P, G, A, O = prompts, samples, layout.action, layout.observation
   prompt_P = place(first_prompt + jnp.arange(P, dtype=jnp.int32))
-  sample_G = jnp.arange(G, dtype=jnp.int32)
+  sample_G = first_sample + jnp.arange(G, dtype=jnp.int32)
 
   # One flat axis of rows: random bits of several axes take seconds to compile.
   row_B = place(jnp.arange(P * G, dtype=jnp.int32))
 
   def streams(name):
-    one = lambda row: keys.stream(key, name, step, first_prompt + row // G, row % G)
+    one = lambda row: keys.stream(key, name, step, first_prompt + row // G, sample_G[row % G])
     return jax.vmap(one)(row_B)
 
   reset = lambda prompt: task.reset(keys.stream(key, 'task', step, prompt), knobs)

@@ -50,6 +50,8 @@ class Task:
       expert's next turn; may look at hidden state.
     potential: (state_id uint32 [...], knobs) -> f32 [...], how far the state is on the way, for
       potential-based shaping; may look at hidden state. None where the task has none.
+    answer: (state) -> int32 [], the one token that solves the episode if it is the last action, as
+      far as the state says now. None where there is no such token.
     alike: pairs of (first id, count): words of an observation that could stand for one another,
       such as the levels of a gauge; what a wrong observation mixes up.
     rule_words: leading words of the prompt that say which rules are in force.
@@ -69,6 +71,7 @@ class Task:
   expert: Callable
   prompt_space: int | None = None
   potential: Callable | None = None
+  answer: Callable | None = None
   alike: tuple[tuple[int, int], ...] = ()
   rule_words: int = 0
 

@@ -100,7 +100,8 @@ def wrap(task: base.Task) -> base.Task:
       knobs=task.knobs | {k: -1 for k in named}, reset=reset,
       reseed=lambda state, key: dataclasses.replace(state, inner=task.reseed(state.inner, key)),
       step=step, state_id=lambda state: task.state_id(state.inner),
-      expert=lambda state, key: task.expert(state.inner, key))
+      expert=lambda state, key: task.expert(state.inner, key),
+      answer=None if task.answer is None else lambda state: task.answer(state.inner))
 
 
 def _notice(words, on):

@@ -208,4 +208,5 @@ def make(*, people: int = 3, hours: int = 12, max_turns: int = 8) -> base.Task:
   return scenes.task(
       vocab=vocab, prompt_len=3 + N, observation_len=4 + shown, max_turns=max_turns, reset=reset,
       step=step, expert=expert, idle=('heard', 'needed'), roles=1,
-      alike=((place['hour'] + 1, H + N),))
+      alike=((place['hour'] + 1, H + N),),
+      answer=lambda state: (book0 + wanted(state)).astype(jnp.int32))

@@ -22,11 +22,12 @@ _SCENE = 0x5CE4E5
 
 
 def task(*, vocab, prompt_len: int, observation_len: int, max_turns: int, reset, step, expert,
-         idle, alike, **knobs) -> base.Task:
+         idle, alike, answer=None, **knobs) -> base.Task:
   """A scene: actions are one word, the prompt starts with two rules, and most knobs are the same.
 
   Args:
-    vocab, prompt_len, observation_len, max_turns, reset, step, expert, alike: see `base.Task`.
+    vocab, prompt_len, observation_len, max_turns, reset, step, expert, alike, answer: see
+      `base.Task`.
     idle: names of leaves of the state that decide nothing of the future; noise and number are.
     **knobs: defaults of the knobs that the scene has for itself.
 
@@ -43,7 +44,8 @@ def task(*, vocab, prompt_len: int, observation_len: int, max_turns: int, reset,
       vocab=tuple(vocab), prompt_len=prompt_len, action_len=1, observation_len=observation_len,
       max_turns=max_turns, stop_ids=(), knobs=dict(horizon=max_turns) | knobs | common, reset=reset,
       reseed=lambda state, key: dataclasses.replace(state, noise=fresh(key)), step=step,
-      state_id=state_id, expert=expert, alike=alike, rule_words=2)
+      state_id=state_id, expert=expert, alike=alike, rule_words=2,
+      answer=answer)
 
 
 def begin(key, heldout, count: int):

@@ -200,4 +200,5 @@ def make(*, max_turns: int = 8) -> base.Task:
   return scenes.task(
       vocab=vocab, prompt_len=4, observation_len=5, max_turns=max_turns, reset=reset,
       step=step, expert=expert, idle=('heard', 'known'), sources=1,
-      alike=tuple((place[x] + 2 + 2 * q, 2) for x in ('finding', 'lab') for q in range(Q)))
+      alike=tuple((place[x] + 2 + 2 * q, 2) for x in ('finding', 'lab') for q in range(Q)),
+      answer=lambda state: right(state).astype(jnp.int32))
