@@ -257,10 +257,8 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.evaluate = ml_collections.ConfigDict()
   c.evaluate.prompts = by(32, 256, 512)   # prompts scored at each log point
   c.evaluate.group = 1                      # episodes of each
-  # 1 scores held-out prompts. Sums of one-digit numbers are so few (100) that a small
-  # model learns them by heart: there 0 scores fresh samples of the training prompts.
+  # 1: held-out prompts; 0: training prompts, where one-digit sums (100 in all) leave none out
   c.evaluate.heldout = 0 if task == 'arithmetic' else 1
-
   c.mesh = ml_collections.ConfigDict()
   c.mesh.data = 1                   # devices over which prompts and parameters are split
   c.mesh.model = 1                  # devices over which a layer is split

@@ -64,7 +64,7 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   yield k['every'] % c['log_every'] != 0, (
       f'checkpoint.every={k["every"]} must be a multiple of log_every={c["log_every"]}')
   w = c['window']
-  yield _number(w['forget']) and not 0 <= w['forget'] < max(w['carry'], 1), (
+  yield slotted.number(w['forget']) and not 0 <= w['forget'] < max(w['carry'], 1), (
       f'window.forget={w["forget"]}: must be in 0..window.carry-1, and window.carry={w["carry"]}')
   parts = u['minibatches'] * u['micro']
   yield s['prompts'] % (parts * c['mesh']['data']) != 0, (
