@@ -85,7 +85,7 @@ def program(steps: int):
 
 
 def measure(steps: int, distance: float, seed: int) -> dict:
-  """Arm -> relative errors against both divergences, and the size of the gradient."""
+  """Arm -> relative errors against both divergences, and the norm of the gradient."""
   draw = np.random.default_rng(seed).standard_normal((3, steps, VOCAB, VOCAB))
   table = draw[0]
   made, backward, forward = jax.device_get(program(steps)(
@@ -93,7 +93,7 @@ def measure(steps: int, distance: float, seed: int) -> dict:
   size = np.linalg.norm(backward)
   return {arm: dict(error_reverse=np.linalg.norm(g - backward) / size,
                     error_forward=np.linalg.norm(g - forward) / np.linalg.norm(forward),
-                    size=np.linalg.norm(g) / size) for arm, g in made.items()}
+                    norm=np.linalg.norm(g) / size) for arm, g in made.items()}
 
 
 def rows(size: str, progress) -> list[dict]:

@@ -12,7 +12,7 @@ from grpo import slots
 from grpo import types
 from grpo.objective import method as methods
 
-__all__ = ['ESTIMATORS', 'GROUP', 'CRITIC', 'LEFT_OUT', 'method', 'values_of']
+__all__ = ['ESTIMATORS', 'GROUP', 'CRITIC', 'LEFT_OUT', 'method', 'families']
 
 
 def _slots(chunk, returns, advantages, **changes):
@@ -101,7 +101,17 @@ def method(name: str, layout: types.Layout, **returns) -> methods.Method:
   return slots.method(_REST | spec | dict(returns=spec['returns'] | returns), layout)
 
 
-def values_of(name: str) -> str | None:
-  """Which values an estimator reads: 'exact', 'noisy', 'trained', or None."""
-  kind = name.split(' ', 1)[0]
-  return kind if kind in ('exact', 'noisy', 'trained') else None
+def families(names) -> dict[str, dict[str, dict]]:
+  """Critic entries that are wanted, those that differ in lambda alone together.
+
+  Args:
+    names: estimators, such as 'exact critic, lambda 1'.
+
+  Returns:
+    An entry of each family -> entries in it -> arguments of the return that differ.
+  """
+  wanted = [n for n in CRITIC if any(name.endswith(' ' + n) for name in names)]
+  plain = {f'critic, lambda {lam:g}': dict(lam=lam) for lam in LAMBDAS}
+  ladder = {n: plain[n] for n in wanted if n in plain}
+  made = {next(iter(ladder)): ladder} if ladder else {}
+  return made | {n: {n: {}} for n in wanted if n not in plain}
