@@ -152,7 +152,9 @@ class Auditor:
                  potential_PGT=actor.task.potential(state_PGT, knobs))
     estimate_EPGT = jnp.stack([truth_PGT, *self._estimates(rollout, values, known)])
     zero = jnp.zeros_like(logp)
-    grads = jax.vmap(lambda a: pull((a / (P * G), zero))[0])(estimate_EPGT)
+    # One after the other: jitted on a CPU (jax 0.10.2), a vmapped `pull` of a transformer adds the
+    # same wrong vector to all but the first. tests/audit_test.py holds what linearity demands.
+    grads = jax.lax.map(lambda a: pull((a / (P * G), zero))[0], estimate_EPGT)
     flat = jnp.concatenate([x.reshape(len(self.names), -1) for x in jax.tree.leaves(grads)], axis=1)
     turns = [p for p in layout.action_slots if p < mask_PGT.shape[2]]
     pick = lambda x: x[..., jnp.asarray(turns)]
