@@ -88,7 +88,7 @@ def learn(arm: str, turns: int, steps: int, seeds: int) -> dict:
   def train(carry, step, key):
     logits_T, values_T = carry
     right_RT = jax.random.uniform(keys.stream(key, 'act', step), (ROWS, turns)) < jax.nn.sigmoid(
-        logits_T)
+        logits_T)[None]
     reward_R = jnp.all(right_RT, axis=1).astype(jnp.float32)
     fine_RT = jnp.cumsum(~right_RT, axis=1) - ~right_RT == 0  # nothing has failed before
     known_RT = fine_RT if arm == 'critic, seen' else jnp.ones_like(fine_RT)
@@ -96,12 +96,12 @@ def learn(arm: str, turns: int, steps: int, seeds: int) -> dict:
     part = lambda x: x.reshape(*shape, *x.shape[1:])
     played = chains.rollout(part(reward_R), jnp.ones((*shape, turns), jnp.int32),
                             jnp.ones((*shape, turns), bool))
-    credit_PGT = chains.credit(ARMS[arm], played, part(known_RT * values_T))
+    credit_PGT = chains.credit(ARMS[arm], played, part(known_RT * values_T[None]))
     advantages_RT = credit_PGT.reshape(ROWS, turns)
-    score_RT = right_RT - jax.nn.sigmoid(logits_T)
+    score_RT = right_RT - jax.nn.sigmoid(logits_T)[None]
     logits_T = logits_T + RATE * jnp.mean(advantages_RT * score_RT, axis=0)
     count_T = jnp.maximum(known_RT.sum(axis=0), 1)
-    error_T = jnp.sum(known_RT * (reward_R[:, None] - values_T), axis=0) / count_T
+    error_T = jnp.sum(known_RT * (reward_R[:, None] - values_T[None]), axis=0) / count_T
     return (logits_T, values_T + VALUE_RATE * error_T), jnp.any(reward_R > 0)
 
   def run(seed):

@@ -21,14 +21,15 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
   fig, ((left, right),) = plots.new(1, 2, height=2.6)
   share = frames.where(rows, part='share')
   arms = [arm for arm, in frames.unique(share, 'arm')]
-  for arm, look in plots.looks(arms).items():
+  for i, (arm, look) in enumerate(plots.looks(arms).items()):
     line = frames.where(share, arm=arm)
+    look |= dict(linestyle='-' if i < 8 else '--')
     left.plot([r['horizon'] for r in line], [r['share'] for r in line], label=arm, **look)
   left.set_xscale('log', base=2)
   left.set_xlabel('turns H')
   left.set_ylabel('share of |credit| on irrelevant turns')
   left.set_ylim(-0.03, 1.03)
-  left.legend(fontsize=5, ncols=1, loc='center right', bbox_to_anchor=(1.0, 0.42))
+  fig.legend(*left.get_legend_handles_labels(), loc='outside upper center', ncols=4, fontsize=5.5)
   repair = frames.where(rows, part='repair')
   at = np.arange(len(repair))
   for i, (column, label) in enumerate((('bad', 'BAD, repaired'), ('recover', 'RECOVER'),

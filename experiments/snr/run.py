@@ -49,24 +49,24 @@ def is_decisive(turns: int, decisive: int) -> np.ndarray:
 
 
 def episodes(key, turns: int, *, decisive: int, visibility: float):
-  """One batch: (right bool [B,T], R [B], exact value before each step [B,T], decisive [T])."""
-  matters_T = jnp.asarray(is_decisive(turns, decisive))
+  """One batch: (right bool [B,T], R [B], exact value before each step [B,T])."""
+  matters_1T = jnp.asarray(is_decisive(turns, decisive))[None]
   draw = jax.random.uniform(key, (2, ROWS, turns))
   right_BT = draw[0] < RIGHT
-  failed_BT = matters_T & ~right_BT
+  failed_BT = matters_1T & ~right_BT
   shown_BT = failed_BT & (draw[1] < visibility)
   before = lambda x_BT: jnp.cumsum(x_BT, axis=1) - x_BT
-  behind_T = before(matters_T[None])
+  behind_1T = before(matters_1T)
   kept = RIGHT / (RIGHT + (1 - RIGHT) * (1 - visibility))
-  values_BT = kept**behind_T * RIGHT ** (decisive - behind_T)
-  values_BT = jnp.where(before(shown_BT) > 0, 0.0, values_BT)
-  return right_BT, 1.0 - jnp.any(failed_BT, axis=1), values_BT, matters_T
+  values_1T = kept**behind_1T * RIGHT ** (decisive - behind_1T)
+  values_BT = jnp.where(before(shown_BT) > 0, 0.0, values_1T)
+  return right_BT, 1.0 - jnp.any(failed_BT, axis=1), values_BT
 
 
 def gradients(key, turns: int, decisive: int, visibility, noise):
   """Gradients of one batch by each of `ARMS`, with one parameter a step: f32 [arms, T]."""
   draws, errors = keys.stream(key, 'episodes'), keys.stream(key, 'critic')
-  right_BT, reward_B, values_BT, _ = episodes(draws, turns, decisive=decisive,
+  right_BT, reward_B, values_BT = episodes(draws, turns, decisive=decisive,
                                               visibility=visibility)
   wrong_BT = values_BT + noise * jax.random.normal(errors, values_BT.shape)
 

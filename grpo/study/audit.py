@@ -130,9 +130,8 @@ class Auditor:
     state = horizon.states(0, self.actions)
     token_PGT = horizon.ACTION + horizon.right_action(state, self.actions)[index_PGT]
     hit_PGT = types.stream(rollout.tokens) == token_PGT
-    # The last action of a state stands for a wrong one, unless it is the right one: any other does.
     correct_N = horizon.right_action(state, self.actions)
-    wrong_N = (correct_N + 1) % self.actions
+    wrong_N = (correct_N + 1) % self.actions  # all wrong ones are alike
     rows = jnp.arange(12 * self.actions)
     gain = lambda picked_N: oracle.lookup(exact.A[:, rows, picked_N], state_PGT)
     good_PGT, bad_PGT = gain(correct_N), gain(wrong_N)

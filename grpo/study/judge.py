@@ -97,6 +97,7 @@ def _values(sums, weights_RB):
   both = np.where((n > 1).all(axis=2), n.prod(axis=2) / np.maximum(n.sum(axis=2), 1), 0.0)
   dx, da = m[..., 1] - m[..., 0], truth[..., 1] - truth[..., 0]
   product, power = np.sum(both * dx * da, axis=1), np.sum(both * da * da, axis=1)
+  power = np.where(power > _SMALL**2 * both.sum(axis=1), power, 0.0)  # rounding is no signal
   energy = np.sum(both * (dx * dx - (within / safe).sum(axis=2)), axis=1)
   scale = _ratio(product, power)
   # Where two contrasts are proportional this is 0 / 0 but for rounding.
