@@ -12,7 +12,6 @@ the folder of the experiment, if name and size are: whoever wants to know whethe
 still gives them asks for it (`--force`).
 """
 
-from collections.abc import Callable
 import hashlib
 import importlib
 import math
@@ -34,6 +33,11 @@ IDENTITY = ('experiment', 'size', 'code')
 def names() -> list[str]:
   """All experiments that are computed."""
   return sorted(p.parent.name for p in (cli.ROOT / 'experiments').glob('*/run.py'))
+
+
+def part(name: str, kind: str) -> Any:
+  """Module `run` or `plot` of an experiment."""
+  return importlib.import_module(f'experiments.{name}.{kind}')
 
 
 def code_hash(name: str) -> str:
@@ -100,7 +104,7 @@ def compute(name: str, size: str, code: str) -> list[dict[str, Any]]:
   """Rows of results.csv, identity and provenance included."""
   from scripts import device  # JAX starts here
   device.prepare()
-  module = importlib.import_module(f'experiments.{name}.run')
+  module = part(name, 'run')
   line = _Progress(name)
   try:
     rows = module.rows(size, line)
@@ -141,7 +145,6 @@ def run(name: str, size: str, workdir: pathlib.Path, out: pathlib.Path, *, force
       cells.write(path, frames.text(compute(name, size, code)))
     if os.path.abspath(out) != os.path.abspath(workdir):
       cells.write(out / 'results.csv', path.read_text(encoding='utf-8'))
-  figure: Callable = importlib.import_module(f'experiments.{name}.plot').figure
-  plots.save(figure(out), out / 'figure.png')
+  plots.save(part(name, 'plot').figure(out), out / 'figure.png')
   print(f'{name}: wrote {", ".join(FILES)} to {out}')
   return 0

@@ -152,7 +152,7 @@ class CatalogueTest(absltest.TestCase):
 class JudgeTest(absltest.TestCase):
 
   def test_gradient_measures_of_known_normals(self):
-    # g = m + noise in D = 50 dimensions: SNR = |m| / sqrt(D) sigma, cosine that of m with the truth.
+    # g = m + noise in D = 50 dimensions: SNR = |m| / sqrt(D) sigma, cosine that of m.
     rng = np.random.default_rng(0)
     B, D = 400, 50
     true, other = np.zeros(D), np.zeros(D)

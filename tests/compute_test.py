@@ -32,9 +32,8 @@ class ComputeTest(parameterized.TestCase):
       return [dict(arm='a', value=0.1), dict(arm='b', more=2)]
 
     figure = lambda folder: matplotlib.figure.Figure(figsize=(1, 1))
-    modules = {'experiments.fake.run': types.SimpleNamespace(rows=rows),
-               'experiments.fake.plot': types.SimpleNamespace(figure=figure)}
-    for target, new in (('importlib.import_module', modules.__getitem__),
+    module = types.SimpleNamespace(rows=rows, figure=figure)
+    for target, new in (('part', lambda name, kind: module),
                         ('code_hash', lambda name: self.code)):
       patch = mock.patch(f'scripts.compute.{target}', new)
       patch.start()
@@ -98,7 +97,7 @@ class CommittedTest(parameterized.TestCase):
   def test_figure_is_drawn_from_committed_results(self, name):
     folder = cli.ROOT / 'experiments' / name
     self.assertEqual(compute.identity(folder / 'results.csv')[:2], (name, 'small'))
-    plot = __import__(f'experiments.{name}.plot', fromlist=['plot'])
+    plot = compute.part(name, 'plot')
     self.assertGreater(len(plot.figure(folder).axes), 0)
     text = (folder / 'README.md').read_text(encoding='utf-8')
     for heading in ('## Prediction', '## What would falsify it', '## Answer'):

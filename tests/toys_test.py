@@ -1,4 +1,4 @@
-"""The toy numbers of the credit problem: exact ones to the digit, sampled ones within their error."""
+"""The toy numbers of the credit problem: exact ones to the digit, sampled ones within error."""
 
 import math
 import pathlib

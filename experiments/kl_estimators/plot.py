@@ -1,6 +1,6 @@
 """Draws how far the gradient of each KL term is from the two it could have.
 
-  python -m experiments.kl_estimators.plot        redraws figure.png from the results beside this file
+  python -m experiments.kl_estimators.plot    redraws figure.png from the results beside it
 """
 
 import pathlib

@@ -71,7 +71,7 @@ def figure(rows: Sequence[Row]) -> figures.Figure:
   look = plots.looks([n for n in _LINES if n in known] or known[:6])
   lines = bottom.subplots(1, 2 + len(varied))
   turns = frames.where(rows, part='turn', **first)
-  for ax, key, label in ((lines[0], 'noise', 'noise over signal'), (lines[1], 'sign', 'wrong sign')):
+  for ax, key, label in zip(lines, ('noise', 'sign'), ('noise over signal', 'wrong sign')):
     _line(ax, turns, look, 'turn', key)
     ax.set_ylabel(label)
   for ax, key in zip(lines[2:], varied):

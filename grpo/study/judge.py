@@ -3,7 +3,7 @@
 Below A is the true advantage, Â the estimate and g its gradient in the policy's parameters.
 
   cosine     of E g with the true gradient
-  step_cosine  mean cosine of one batch's g with the true gradient: what one update does
+  step_cosine   mean cosine of one batch's g with the true gradient: what one update does
   snr        |E g| / sqrt(E |g - E g|^2)
   bias       sqrt(1 - rho^2), rho the correlation of the contrasts E[Â | state, right action] -
              E[Â | state, wrong one] with those of A: what no scale repairs and no baseline, as a
@@ -30,7 +30,8 @@ import numpy as np
 
 __all__ = ['Evidence', 'MEASURES', 'rows']
 
-MEASURES = ('cosine', 'step_cosine', 'snr', 'bias', 'offset', 'scale', 'noise', 'sign', 'rank', 'leakage')
+MEASURES = ('cosine', 'step_cosine', 'snr', 'bias', 'offset', 'scale', 'noise', 'sign', 'rank',
+            'leakage')
 _SMALL = 1e-6
 
 
