@@ -130,10 +130,11 @@ def run(name: str, size: str, workdir: pathlib.Path, out: pathlib.Path, *, force
   for folder, flag in ((workdir, 'workdir'), (out, 'out')):
     experiment.check_folder(folder, flag, name, size)
   code, path = code_hash(name), workdir / 'results.csv'
+  apart = os.path.abspath(out) != os.path.abspath(workdir)
   held = identity(out / 'results.csv')
   if held and held[0] != name:
     raise cli.UsageError(f'{out} holds the experiment {held[0]}, not {name}: choose another folder')
-  if not force and committed and held and held[:2] == (name, size):
+  if not force and committed and apart and held and held[:2] == (name, size):
     changed = '' if held[2] == code else ', by other code than that of today'
     print(f'{name}: results of size {size} are in {out}{changed}; --force computes them again')
   else:
@@ -143,7 +144,7 @@ def run(name: str, size: str, workdir: pathlib.Path, out: pathlib.Path, *, force
                            'folder')
     if force or found != (name, size, code):
       cells.write(path, frames.text(compute(name, size, code)))
-    if os.path.abspath(out) != os.path.abspath(workdir):
+    if apart:
       cells.write(out / 'results.csv', path.read_text(encoding='utf-8'))
   plots.save(part(name, 'plot').figure(out), out / 'figure.png')
   print(f'{name}: wrote {", ".join(FILES)} to {out}')

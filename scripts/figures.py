@@ -62,7 +62,7 @@ def _one(name, below=''):
     out = workdir if _SIZE.value == 'smoke' else cli.ROOT / 'experiments' / name
   if name in compute.names():
     return compute.run(name, _SIZE.value, workdir, out, force=_FORCE.value,
-                       committed=not _WORKDIR.value and out != workdir)
+                       committed=not _WORKDIR.value)
   return _trained(name, workdir, out)
 
 

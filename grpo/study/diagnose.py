@@ -1,7 +1,7 @@
 """Names what is wrong with a batch, its credit or the code that made them.
 
-`diagnose` looks at one batch as it is trained on. Each check knows one fault, by what the fault does
-to the numbers and not by how a program was written:
+`diagnose` looks at one batch as it is trained on. Each check knows one fault, by what the fault
+does to the numbers and not by how a program was written:
 
   leaked key                samples of a group repeat each other far more often than their own
                             probabilities allow: they share random numbers
@@ -91,7 +91,7 @@ def _rows(case):
   differ = np.abs(old - new).max(axis=1) > _TOLERANCE
   elsewhere = [np.abs(new - row).max(axis=1).min() <= _TOLERANCE for row in old[differ]]
   if np.mean(elsewhere) > 0.5:
-    return {'wrong row order': f'recorded log-probs of {int(differ.sum())} rows are those of others'}
+    return {'wrong row order': f'log-probs of {int(differ.sum())} rows are those of others'}
   return {'wrong log-probs': f'{int(differ.sum())} of {len(differ)} rows differ, by up to '
                              f'{np.abs(old - new).max():.3g} nats'}
 
