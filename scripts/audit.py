@@ -8,7 +8,8 @@
 
 With --config alone the policy is the warm start of that config (clone.steps=0: random weights).
 With --workdir it is that of a run by scripts.train, at every checkpoint it kept, and the run's own
-critic is audited too ('trained critic, ...'). The truth is exact, so the task is `horizon`. All
+critic is audited too ('trained critic, ...'; its health against exact values is in critic.csv, see
+grpo/study/health.py). The truth is exact, so the task is `horizon`. All
 estimators see the same rollouts. What each column means is in grpo/study/judge.py; intervals are
 95 %, over batches.
 """
@@ -83,6 +84,7 @@ def main(argv):
   from grpo.study import audit
   from grpo.study import audit_report
   from grpo.study import frames
+  from grpo.study import health
   from grpo.study import judge
   from grpo.study import plots
 
@@ -92,7 +94,7 @@ def main(argv):
   critic = parts.critic if policies[0][2] is not None else None
   auditor = audit.Auditor(parts, prompts=_PROMPTS.value, group=_GROUP.value, noise=_NOISE.value,
                           critic=critic, only=tuple(_ESTIMATORS.value))
-  rows, each = [], 2 * _BATCHES.value
+  rows, critics, each = [], [], 2 * _BATCHES.value
   grid = [(p, h, v) for p in policies for h in horizons for v in visibilities]
   with progress.Progress(each * len(grid), unit='batch') as line:
     for i, ((step, params, critic_params), turns, visibility) in enumerate(grid):
@@ -102,10 +104,16 @@ def main(argv):
           on_progress=lambda done, total, i=i: line.update(each * i + done))
       setting = {k: (parts.knobs | knobs)[k] for k in ('horizon', 'visibility')}
       rows += [dict(step=step) | setting | row for row in judge.rows(evidence)]
+      critics += [dict(step=step) | setting | row for row in health.rows(evidence)]
   cells.write(out / 'audit.csv', frames.text(rows))
   plots.save(audit_report.figure(rows), out / 'audit.png')
   print(audit_report.text(rows))
-  print(f'wrote audit.csv, audit.png to {out}')
+  files = ['audit.csv', 'audit.png']
+  if critics:
+    cells.write(out / 'critic.csv', frames.text(critics))
+    print(audit_report.critic_text(critics))
+    files.append('critic.csv')
+  print(f'wrote {", ".join(files)} to {out}')
   return 0
 
 

@@ -19,11 +19,14 @@ from grpo.objective import baselines
 from grpo.objective import gae
 from grpo.objective import returns
 from grpo.objective import trees
+from grpo.rollout import branch
+from grpo.rollout import sampler
 from grpo.study import audit
 from grpo.study import audit_report
 from grpo.study import behaviour
 from grpo.study import catalogue
 from grpo.study import judge
+from grpo.study import oracle
 
 ACTIONS, TURNS = 2, 3
 ONLY = ('raw outcome', 'group mean (Dr. GRPO)', 'leave one out (RLOO)', 'group z-score (GRPO)',
@@ -132,6 +135,28 @@ class AuditTest(parameterized.TestCase):
   def test_other_tasks_are_refused(self):
     with self.assertRaisesRegex(ValueError, 'task horizon, got arithmetic'):
       audit.Auditor(build.actor(base.get_config('smoke,arithmetic')), prompts=2, group=2)
+
+
+class BranchedTest(absltest.TestCase):
+
+  def test_continuations_agree_with_exact_values_within_their_error(self):
+    made, plan = actor(), branch.monte_carlo(group=4, turns=TURNS, samples=64)
+    play = lambda params, key: sampler.sample(
+        made.policy, params, made.task, made.layout, made.knobs, key, step=0, prompts=8,
+        samples=plan.rows, temperature=1.0, lineage=plan.lineage_KG)
+    rollout = jax.jit(play)(params(), keys.root(5))
+    exact = behaviour.solve(made.knobs, right_of(params()['table']), actions=ACTIONS)
+    kept = branch.kept(plan, rollout)
+    want = np.asarray(oracle.lookup(exact.V, types.stream(kept.state_id)))
+    mean, error = (np.asarray(f(plan, rollout)) for f in (branch.values, branch.errors))
+    mask = np.asarray(types.stream(kept.mask))
+    z = (mean - want)[mask] / np.maximum(error[mask], 1e-6)
+    sure = error[mask] == 0  # 64 equal outcomes: the state is all but decided
+    self.assertLess(np.abs((mean - want)[mask][sure]).max(initial=0.0), 0.12)
+    self.assertLess(np.abs(z[~sure]).max(), 4.5)
+    self.assertAlmostEqual(np.mean(z[~sure] ** 2), 1, delta=0.6)
+    with self.assertRaisesRegex(ValueError, 'at least 2 continuations'):
+      branch.errors(branch.monte_carlo(group=4, turns=TURNS, samples=1), rollout)
 
 
 class CatalogueTest(absltest.TestCase):

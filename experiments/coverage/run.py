@@ -10,7 +10,8 @@ with P_sig >= 0.5. Part 'learn' starts from one logit a turn at q = 0.9 and trai
 same number of rollouts by groups of 8, with std and without, and by single rollouts with a critic,
 which may see failures ('seen') or not ('hidden'); its value is learned, a number a turn. Part
 'snr' is one decisive step whose q differs between prompts, q ~ Beta(1, 1): signal to noise of one
-batch of 128 rollouts as 16 groups of 8, as 128 prompts with exact values, or with the mean of the batch as the baseline.
+batch of 128 rollouts as 16 groups of 8, as 128 prompts with exact values, or with the mean of the
+batch as the baseline.
 """
 
 import functools

@@ -161,7 +161,8 @@ class Auditor:
         estimate=pick(estimate_EPGT), truth=pick(truth_PGT), on=pick(mask_PGT),
         right=pick(hit_PGT), state=pick(index_PGT) % 6,
         matters=pick(mask_PGT & (jnp.maximum(jnp.abs(good_PGT), jnp.abs(bad_PGT)) > 1e-6)),
-        gradient=flat, success=rollout.success)
+        gradient=flat, success=rollout.success, value=pick(values['exact']),
+        **({'predicted': pick(values['trained'])} if self._critic is not None else {}))
 
   def _estimates(self, rollout, values, known):
     """Advantages of all estimators but the first, in the order of their names."""

@@ -11,7 +11,7 @@ from grpo.study import frames
 from grpo.study import judge
 from grpo.study import plots
 
-__all__ = ['text', 'figure']
+__all__ = ['text', 'critic_text', 'figure']
 
 Row = Mapping[str, Any]
 _SETTING = ('step', 'horizon', 'visibility')
@@ -40,6 +40,17 @@ def text(rows: Sequence[Row]) -> str:
       cells = [f'{_number(r[k])} ±{_number(_half(r, k)).strip():>5}' for k in judge.MEASURES]
       out.append(f'{r["estimator"]:40}' + '  '.join(f'{c:>12}' for c in cells))
     out.append('')
+  return '\n'.join(out)
+
+
+def critic_text(rows: Sequence[Row]) -> str:
+  """Health of the critic: a line for each setting and turn, those of the whole episode first."""
+  names = ('explained_value', 'explained_return', 'ceiling', 'error', 'bias', 'spread', 'rank',
+           'dead')
+  out = ['critic against exact values', f'{"":44}' + '  '.join(f'{n:>16}' for n in names)]
+  for r in rows:
+    where = ', '.join(f'{k} {r[k]:g}' for k in (*_SETTING, 'turn') if k in r)
+    out.append(f'{where:44}' + '  '.join(f'{_number(r[n]):>16}' for n in names))
   return '\n'.join(out)
 
 

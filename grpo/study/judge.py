@@ -49,6 +49,8 @@ class Evidence:
   matters: np.ndarray   # bool [B,P,G,H]; actions differ in advantage there
   gradient: np.ndarray  # f32 [B,E,D]
   success: np.ndarray   # f32 [B,P,G]
+  value: np.ndarray     # f32 [B,P,G,H]; exact, before the turn
+  predicted: np.ndarray | None = None  # f32 [B,P,G,H]; by the run's own critic
 
 
 def _ratio(a, b):
