@@ -9,9 +9,8 @@
 With --config alone the policy is the warm start of that config (clone.steps=0: random weights).
 With --workdir it is that of a run by scripts.train, at every checkpoint it kept, and the run's own
 critic is audited too ('trained critic, ...'; its health against exact values is in critic.csv, see
-grpo/study/health.py). The truth is exact, so the task is `horizon`. All
-estimators see the same rollouts. What each column means is in grpo/study/judge.py; intervals are
-95 %, over batches.
+grpo/study/health.py). The truth is exact, so the task is `horizon`. All estimators see the same
+rollouts. What each column means is in grpo/study/judge.py; intervals are 95 %, over batches.
 """
 
 import pathlib
@@ -57,6 +56,7 @@ def _policies():
   from grpo import build
   from grpo import keys
   from grpo.learn import actors
+  from grpo.study import audit
   from grpo.study import evaluation
 
   first = lambda tree: jax.tree.map(lambda x: x[0], tree)
@@ -67,6 +67,7 @@ def _policies():
         for step, s in states]
   config = build.plain(_CONFIG.value)
   parts = build.parts(config)
+  audit.check(parts)  # before the policy is trained
   params, info = actors.warm_start(config, [_SEED.value])
   if params is None:
     return parts, [(0, parts.policy.init(keys.stream(keys.root(_SEED.value), 'policy')), None)]

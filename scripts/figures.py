@@ -75,7 +75,7 @@ def _all(names):
       code = _one(name, below=name)
       reason = f'exit code {code}' if code else ''
     except Exception as error:  # the others shall go on, whatever it was
-      reason = f'{type(error).__name__}: {error}'
+      reason = f'{type(error).__name__}: {" ".join(str(error).split())}'
     if reason:
       failed[name] = reason
   print(f'{len(names) - len(failed)} of {len(names)} experiments are done')

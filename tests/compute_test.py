@@ -13,6 +13,7 @@ import matplotlib.figure
 from grpo.study import frames
 from scripts import cli
 from scripts import compute
+from scripts import figures
 from tests import fake_runner
 
 COMMITTED = [name for name in compute.names()
@@ -89,6 +90,23 @@ class ComputeTest(parameterized.TestCase):
   def test_bad_rows(self, rows, message):
     with self.assertRaisesRegex(ValueError, message):
       compute.check_rows('fake', rows)
+
+
+class AllTest(absltest.TestCase):
+
+  def test_one_that_fails_is_named_and_the_others_go_on(self):
+    def one(name, below):
+      self.assertEqual(name, below)
+      if name == 'b':
+        raise ValueError('no\nway')
+      return 1 if name == 'c' else 0
+
+    with mock.patch.object(figures, '_one', one), contextlib.redirect_stdout(
+        io.StringIO()) as text:
+      self.assertEqual(figures._all(['a', 'b', 'c', 'd']), 1)
+      self.assertEqual(figures._all(['a', 'd']), 0)
+    self.assertIn('2 of 4 experiments are done\n  b: ValueError: no way\n  c: exit code 1',
+                  text.getvalue())
 
 
 class CommittedTest(parameterized.TestCase):

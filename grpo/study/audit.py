@@ -28,9 +28,18 @@ from grpo.study import judge
 from grpo.study import oracle
 from grpo.tasks import horizon
 
-__all__ = ['Auditor', 'TRUTH']
+__all__ = ['Auditor', 'check', 'TRUTH']
 
 TRUTH = 'exact advantage'
+
+
+def check(actor) -> None:
+  """Raises ValueError if the exact values of a build.Actor or build.Parts are not known."""
+  name = actor.config['task']['name']
+  if name != 'horizon':
+    raise ValueError(f'exact values are known for task horizon, got {name}')
+  if actor.layout.segments > 1:
+    raise ValueError('episodes must fit in one window for an audit: raise window.turns')
 
 
 class Auditor:
@@ -52,20 +61,16 @@ class Auditor:
       critic: base.Critic whose parameters will be given, for 'trained' estimators; or None.
       only: names of estimators; empty for all that apply.
     """
-    if actor.config['task']['name'] != 'horizon':
-      raise ValueError(f"audit: exact values are known for task horizon, got "
-                       f"{actor.config['task']['name']}")
-    if actor.layout.segments > 1:
-      raise ValueError('audit: episodes must fit in one window: raise window.turns')
+    check(actor)
     if group < 2:
-      raise ValueError(f'audit: a group compares samples, group must be at least 2, got {group}')
+      raise ValueError(f'a group compares samples: group must be at least 2, got {group}')
     self._actor, self._sizes, self._noise, self._critic = actor, (prompts, group), noise, critic
     self.actions = actor.config['task']['actions']
     trained = [f'trained {name}' for name in catalogue.CRITIC] if critic else []
     known = [*catalogue.ESTIMATORS, *trained]
     for name in only:
       if name not in known:
-        raise ValueError(f'audit: unknown estimator {name!r}; known: {", ".join(known)}')
+        raise ValueError(f'unknown estimator {name!r}; known: {", ".join(known)}')
     self.names = (TRUTH, *(n for n in known if not only or n in only))
     brief = compiling.options(actor.config['model'], 0)
     self._sample = jax.jit(self._sampled, compiler_options=brief)
@@ -87,11 +92,11 @@ class Auditor:
       judge.Evidence of all estimators.
     """
     if batches < 2:
-      raise ValueError(f'audit: intervals need at least 2 batches, got {batches}')
+      raise ValueError(f'intervals need at least 2 batches, got {batches}')
     knobs = self._actor.knobs | dict(knobs or {})
     turns = self._actor.layout.max_turns
     if not 1 <= knobs['horizon'] <= turns:
-      raise ValueError(f'audit: horizon={knobs["horizon"]} does not fit in {turns} turns')
+      raise ValueError(f'horizon={knobs["horizon"]} does not fit in {turns} turns')
     root = keys.root(seed)
     played = []
     for i in range(batches):
