@@ -26,7 +26,7 @@ _OUT = cli.folder_flag('out', 'Folder for audit.csv and audit.png; by default --
                        'runs/audit.')
 _PROMPTS = flags.DEFINE_integer('prompts', 8, 'Prompts of a batch.', lower_bound=1)
 _GROUP = flags.DEFINE_integer('group', 8, 'Samples of a prompt; at least 2.', lower_bound=2)
-_BATCHES = flags.DEFINE_integer('batches', 32, 'Batches; intervals are over them.', lower_bound=2)
+_BATCHES = flags.DEFINE_integer('batches', 16, 'Batches; intervals are over them.', lower_bound=2)
 _NOISE = flags.DEFINE_float('noise', 0.1, 'Spread of the errors of the noisy critic.',
                             lower_bound=0.0)
 _HORIZONS = flags.DEFINE_list('horizons', [], 'Values of task.horizon, up to task.max_turns.')
