@@ -55,6 +55,7 @@ class Cell:
     group: cells of one group share compiled parts and go to one worker; '' is task and setting.
     scalars: dotted path -> number that the program takes as an argument. Cells of a group that
       differ in these alone share one compiled program; see `settings` of learn/loop.run.
+    watch: metrics that curves.csv has beside the scores, such as 'length/wrong'.
   """
   experiment: str
   arm: str
@@ -67,13 +68,14 @@ class Cell:
   cost: float = 1.0
   group: str = ''
   scalars: Mapping[str, float] = dataclasses.field(default_factory=dict)
+  watch: tuple[str, ...] = ()
 
   def to_json(self) -> dict[str, Any]:
-    return dataclasses.asdict(self) | dict(seeds=list(self.seeds))
+    return dataclasses.asdict(self) | dict(seeds=list(self.seeds), watch=list(self.watch))
 
   @classmethod
   def from_json(cls, data: Mapping[str, Any]) -> 'Cell':
-    return cls(**{**data, 'seeds': tuple(data['seeds'])})
+    return cls(**{**data, 'seeds': tuple(data['seeds']), 'watch': tuple(data['watch'])})
 
 
 def resolve(cell: Cell) -> ml_collections.ConfigDict:

@@ -59,10 +59,23 @@ def run_cell(cell: cells.Cell, workdir: pathlib.Path,
       'rollouts', 'prompt_tokens', 'context_tokens', 'policy_flops', 'critic_flops', 'bad_step')}
   if out['clone_pass_rate'] is not None:
     per_seed['clone_pass_rate'] = out['clone_pass_rate']
-  return per_seed | {
+  watched = _watched(workdir / 'metrics.jsonl', cell.watch, seeds, out['steps'])
+  return per_seed | watched | {
       'steps': out['steps'], 'tokens_sampled': out['sampled_tokens'],
       'tokens_trained': out['trained_tokens'],
       **{f'curve/{name}': out[name].T for name in ('success', 'reward', 'sampled')}}
+
+
+def _watched(path, watch, seeds, steps):
+  """Curves of logged metrics, [seeds, log points]; None where a metric was not logged."""
+  from grpo.learn import sinks
+  logged = {(r['seed'], r['step']): r for r in sinks.read(path)} if watch else {}
+  found = {name for record in logged.values() for name in record}
+  for name in watch:
+    if name not in found:
+      raise cli.unknown('metric to watch', name, found)
+  return {f'curve/{name}': [[logged.get((seed, step), {}).get(name) for step in steps]
+                            for seed in seeds] for name in watch}
 
 
 def names() -> list[str]:

@@ -1,16 +1,22 @@
 """Cells of the experiments: they resolve, pass every check, and play as many rollouts each."""
 
 import collections
+import json
+import pathlib
+import tempfile
 
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from experiments.entropy import sweep as entropy
 from experiments.methods import sweep
 from grpo import build
 from grpo import check
 from grpo.learn import compiling
 from scripts import cells
+from scripts import cli
 from scripts import docs
+from scripts import experiment
 from scripts import launch
 
 
@@ -56,6 +62,29 @@ class MethodsTest(parameterized.TestCase):
   def test_ids_are_unique(self):
     plan = launch.make_plan(sweep.cells('small'))
     self.assertLen(plan, len(sweep.cells('small')))
+
+
+class EntropyTest(parameterized.TestCase):
+
+  @parameterized.parameters('smoke', 'small', 'full')
+  def test_cells_are_legal_and_play_the_same_rollouts(self, size):
+    played = set()
+    for cell in entropy.cells(size):
+      plain = build.plain(cells.resolve(cell))
+      check.check(plain, seeds=len(cell.seeds))
+      played.add(rollouts(plain, build.parts(plain)))
+    self.assertLen(played, 1)
+
+  def test_watched_metrics_are_curves(self):
+    with tempfile.TemporaryDirectory() as folder:
+      path = pathlib.Path(folder) / 'metrics.jsonl'
+      lines = [dict(step=step, seed=seed, entropy=step + seed) for step in (5, 10) for seed in (0, 3)]
+      path.write_text(''.join(json.dumps(line) + '\n' for line in lines))
+      got = experiment._watched(path, ('entropy',), [3, 0], [0, 5, 10])
+      self.assertEqual(got, {'curve/entropy': [[None, 8, 13], [None, 5, 10]]})
+      with self.assertRaisesRegex(cli.UsageError, "no metric to watch 'entropi'.*'entropy'"):
+        experiment._watched(path, ('entropi',), [3, 0], [0, 5])
+    self.assertEqual(experiment._watched(path, (), [0], [0]), {})
 
 
 if __name__ == '__main__':

@@ -29,8 +29,8 @@ ARROWS = {
     'check': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'ranges', 'slotted'},
     'learn': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'check', 'ranges',
                            'learn'},
-    'study': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'check', 'ranges',
-                           'learn', 'study'},
+    'study': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'slots', 'build', 'check',
+                           'ranges', 'learn', 'study'},
 }
 # The only places of grpo/ that compile, donate or place arrays. A trailing slash means the folder.
 COMPILERS = ('grpo/learn/actors.py', 'grpo/learn/loop.py', 'grpo/study/')

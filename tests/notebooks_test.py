@@ -64,6 +64,18 @@ class NotebooksTest(absltest.TestCase):
     for name in tasks.__all__:
       self.assertTrue(name in ('horizon', 'ladder', 'sokoban') or f'{name}\n' in text, name)
 
+  def test_credit(self):
+    text, images = run('credit.ipynb', ROOT / 'experiments')
+    self.assertRegex(text, r'group z-score \(GRPO\) +0\.969')
+    self.assertRegex(text, r'exact critic, lambda 1 +-0\.5')
+    self.assertLen(images, 2)
+
+  def test_results_of_a_sweep_and_of_a_computation(self):
+    for name, score in (('quickstart', 'success_last by arm'), ('stragglers', 'mean by sigma')):
+      text, images = run('results.ipynb', ROOT / 'experiments' / name)
+      self.assertIn(score, text)
+      self.assertLen(images, 1)
+
   def test_without_results_it_says_what_to_do(self):
     notebook = nbformat.read(ROOT / 'notebooks' / 'quickstart.ipynb', as_version=4)
     code = [c.source for c in notebook.cells if c.cell_type == 'code']

@@ -155,7 +155,7 @@ class TablesTest(parameterized.TestCase):
     got = tables.read(folder / 'results.csv')
     self.assertEqual(got, rows)
     self.assertIsInstance(got[0]['setting'], str)
-    with self.assertRaisesRegex(ValueError, 'no file .*run the sweep first'):
+    with self.assertRaisesRegex(ValueError, 'no file .*run the sweep'):
       tables.read(folder / 'curves.csv')
     (folder / 'empty.csv').write_text('arm,seed\n')
     with self.assertRaisesRegex(ValueError, 'no cell has finished'):

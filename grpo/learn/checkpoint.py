@@ -9,6 +9,7 @@ compares both before it believes a byte.
 
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
 import re
@@ -125,8 +126,13 @@ class Checkpointer:
     finally:
       self._pool.shutdown()
 
-  def restore_latest(self, target: Any) -> tuple[int, Any, dict] | None:
-    """Restores the newest complete checkpoint.
+  def steps(self) -> list[int]:
+    """Steps of all checkpoints that were completed, oldest first."""
+    return self._good()
+
+  def restore_latest(self, target: Any, *, before: float = math.inf
+                     ) -> tuple[int, Any, dict] | None:
+    """Restores the newest complete checkpoint, or the newest of a step below `before`.
 
     Args:
       target: pytree of arrays or ShapeDtypeStructs, with the shardings wanted, whatever they were
@@ -143,7 +149,7 @@ class Checkpointer:
     """
     self.wait()
     finished = []
-    for step in reversed(self._steps()):
+    for step in reversed([s for s in self._steps() if s < before]):
       path = self._path(step)
       manifest = manifests.read(path)
       fault = manifests.fault(path, manifest)

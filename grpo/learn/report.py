@@ -24,6 +24,8 @@ def rollout(sampled: types.Rollout) -> dict:
       'reward/episode': types.Mean.of(reward_PG),
       'success/sampled': types.Mean.of(sampled.success),
       'length/tokens': types.Mean.of(length_PG),
+      'length/right': types.Mean.of(length_PG, sampled.success > 0.5),
+      'length/wrong': types.Mean.of(length_PG, sampled.success <= 0.5),
       'length/turns': types.Mean.of(turns_PG),
       'length/truncated': types.Mean.of(sampled.truncated),
       'group/informative': types.Mean.of(spread_P > 0),

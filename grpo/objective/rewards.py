@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from grpo import masked
 from grpo.objective import kl as kl_lib
 
-__all__ = ['kl_in_reward', 'overlong', 'scale', 'clip']
+__all__ = ['kl_in_reward', 'overlong', 'scale', 'clip', 'placebo']
 
 
 def kl_in_reward(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | None,
@@ -74,3 +74,31 @@ def clip(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | 
   """Clips the reward of each token to [low, high]. Not the episode's total."""
   del logp_PGT, ref_logp_PGT
   return jnp.where(mask_PGT, jnp.clip(rewards_PGT, low, high), rewards_PGT)
+
+
+def placebo(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | None,
+            mask_PGT: jax.Array, *, share: float = 0.5) -> jax.Array:
+  """Replaces what an episode earned by a coin: 1 with probability `share`, else 0, at its end.
+
+  The placebo arm of a comparison: what it gains was not learned from the reward. The coin is a hash
+  of the bits of all log-probs of the episode, so it needs no key, is the same on any number of
+  devices, and falls anew once the policy has moved; equal episodes of one batch get equal coins.
+  Success is still counted from what the task says. An episode without trained tokens earns nothing.
+  """
+  del ref_logp_PGT
+  mask_PGT = jnp.asarray(mask_PGT, bool)
+  index_PGT = jax.lax.broadcasted_iota(jnp.int32, mask_PGT.shape, 2)
+  bits_PGT = jax.lax.bitcast_convert_type(logp_PGT.astype(jnp.float32), jnp.uint32)
+  place_PGT = index_PGT.astype(jnp.uint32) * jnp.uint32(0x9E3779B9)
+  mixed_PGT = jnp.where(mask_PGT, _mix(bits_PGT ^ _mix(place_PGT)), jnp.uint32(0))
+  word_PG1 = _mix(jnp.sum(mixed_PGT, axis=2, keepdims=True, dtype=jnp.uint32))
+  coin_PG1 = (word_PG1 >> 8).astype(jnp.float32) * 2.0**-24 < share
+  last_PGT = mask_PGT & (index_PGT == masked.last_index(mask_PGT)[..., None])
+  return jnp.where(last_PGT & coin_PG1, 1.0, 0.0).astype(rewards_PGT.dtype)
+
+
+def _mix(x):
+  """A finaliser of 32-bit words: every input bit moves half of the output bits (MurmurHash3)."""
+  x = (x ^ (x >> 16)) * jnp.uint32(0x85EBCA6B)
+  x = (x ^ (x >> 13)) * jnp.uint32(0xC2B2AE35)
+  return x ^ (x >> 16)

@@ -100,14 +100,32 @@ def values(plan: Plan, rollout: types.Rollout) -> jax.Array:
   V(s_k) = mean over the M continuations from turn k of their rewards from turn k on, without
   discount. All rows of `rollout` are read. Turns between two boundaries get the earlier one's.
   """
+  return _on_tokens(plan, rollout, jnp.mean(_to_go(plan, rollout), axis=2))
+
+
+def errors(plan: Plan, rollout: types.Rollout) -> jax.Array:
+  """Standard error of `values`, std over the continuations / sqrt(M); needs M of at least 2."""
+  if plan.continuations < 2:
+    raise ValueError('branch.errors: a standard error needs at least 2 continuations of a turn, '
+                     f'got {plan.continuations}')
+  spread_PBG = jnp.std(_to_go(plan, rollout), axis=2, ddof=1)
+  return _on_tokens(plan, rollout, spread_PBG / plan.continuations ** 0.5)
+
+
+def _to_go(plan, rollout):
+  """Rewards of each continuation from its boundary on, [P,B,M,G]."""
   turn_PRT, reward_PRT = types.stream(rollout.turn), types.stream(rollout.rewards)
   P, _, T = turn_PRT.shape
   parts = lambda x_PRT: x_PRT[:, plan.kept:].reshape(P, -1, plan.continuations, plan.kept, T)
   turn_PBMGT, reward_PBMGT = parts(turn_PRT), parts(reward_PRT)
   start_B = plan.every * jnp.arange(turn_PBMGT.shape[1])
   later_PBMGT = turn_PBMGT >= start_B[None, :, None, None, None]
-  to_go_PBMG = jnp.sum(jnp.where(later_PBMGT, reward_PBMGT, 0.0), axis=4)
-  value_PGB = jnp.moveaxis(jnp.mean(to_go_PBMG, axis=2), 1, 2)
-  turn_PGT = turn_PRT[:, :plan.kept]
-  value_PGT = jnp.take_along_axis(value_PGB, jnp.maximum(turn_PGT, 0) // plan.every, axis=2)
-  return jnp.where(types.stream(rollout.mask)[:, :plan.kept], value_PGT, 0.0)
+  return jnp.sum(jnp.where(later_PBMGT, reward_PBMGT, 0.0), axis=4)
+
+
+def _on_tokens(plan, rollout, x_PBG):
+  """A number of each boundary on the tokens of the turns that follow it, [P,G,T]."""
+  x_PGB = jnp.moveaxis(x_PBG, 1, 2)
+  turn_PGT = types.stream(rollout.turn)[:, :plan.kept]
+  x_PGT = jnp.take_along_axis(x_PGB, jnp.maximum(turn_PGT, 0) // plan.every, axis=2)
+  return jnp.where(types.stream(rollout.mask)[:, :plan.kept], x_PGT, 0.0)

@@ -15,11 +15,21 @@ from grpo.rollout import choose as choices
 from grpo.rollout import sampler
 from grpo.study import process
 
-__all__ = ['load', 'run']
+__all__ = ['load', 'load_all', 'run']
 
 
 def load(folder: pathlib.Path):
-  """Config, seeds, step and newest complete state of a run.
+  """Config, seeds, step and newest complete state of a run; raises as `load_all` does."""
+  config, seeds, states = load_all(folder, every=False)
+  return config, seeds, *states[-1]
+
+
+def load_all(folder: pathlib.Path, *, every: bool = True):
+  """Config, seeds and pairs of (step, state) of a run, oldest first.
+
+  Args:
+    folder: of the run.
+    every: every complete checkpoint that is kept, or the newest alone.
 
   Raises:
     ValueError: the folder holds no run, one that cannot be read, or no complete checkpoint.
@@ -40,10 +50,13 @@ def load(folder: pathlib.Path):
   params = None
   shapes = programs.initial.eval_shape(np.asarray(seeds, np.int32), params, values)
   with checkpoint.Checkpointer(folder / 'checkpoints') as store:
-    found = store.restore_latest(shapes)
-  if found is None:
-    raise ValueError(f'{folder} holds no complete checkpoint yet')
-  return config, seeds, found[0], found[1]
+    newest = store.restore_latest(shapes)
+    if newest is None:
+      raise ValueError(f'{folder} holds no complete checkpoint yet')
+    found = [store.restore_latest(shapes, before=step + 1)
+             for step in store.steps()[:-1] if every and step < newest[0]]
+  states = {step: state for step, state, _ in [*filter(None, found), newest]}
+  return config, seeds, sorted(states.items())
 
 
 def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature=None, top_k=None,

@@ -5,7 +5,6 @@ the base arm, then one sentence for each comparison, which may well say "not dis
 """
 
 from collections.abc import Mapping, Sequence
-import csv
 import dataclasses
 import difflib
 import math
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from grpo.study import frames
 from grpo.study import stats
 
 __all__ = ['NOTES', 'Line', 'Block', 'read', 'unique', 'blocks', 'equal_flops', 'text', 'markdown']
@@ -23,7 +23,6 @@ NOTES = ('IQM: interquartile mean over seeds, 95 % bootstrap interval. P(better)
 
 Row = Mapping[str, Any]
 _COSTS = ('rollouts', 'tokens_sampled', 'tokens_trained', 'policy_flops', 'critic_flops')
-_TEXT = ('arm', 'task', 'setting', 'experiment', 'commit', 'versions', 'config_hash')
 _KEYS = ('arm', 'task', 'setting', 'seed')
 _COLUMNS = {'results.csv': (*_KEYS, 'steps', *_COSTS), 'curves.csv': (*_KEYS, 'step', 'success')}
 _HEADER = ('arm', 'seeds', 'IQM [95 %]', 'P(better)', 'rollouts', 'tokens sampled',
@@ -49,33 +48,10 @@ class Block:
   visible: str                       # what this number of seeds can see
 
 
-def _number(x):
-  """A field of a CSV file as int, float or text; an empty field is NaN."""
-  for kind in (int, float):
-    try:
-      return kind(x)
-    except ValueError:
-      pass
-  return x if x else math.nan
-
-
 def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
-  """Rows of a CSV file. Raises ValueError if it is missing, empty, damaged or lacks columns."""
-  path = pathlib.Path(path)
-  if not path.is_file():
-    raise ValueError(f'no file {path}: run the sweep first')
-  try:
-    with open(path, newline='', encoding='utf-8') as f:
-      raw = list(csv.DictReader(f))
-  except (csv.Error, UnicodeDecodeError) as error:
-    raise ValueError(f'{path} is not a CSV file: {error}') from error
-  for i, row in enumerate(raw, 1):
-    if None in row or None in row.values():
-      raise ValueError(f'{path}: row {i} has more or fewer fields than the header')
-  if not raw:
-    raise ValueError(f'no rows in {path}: no cell has finished')
-  rows = [{k: v if k in _TEXT else _number(v) for k, v in row.items()} for row in raw]
-  _need(rows, _COLUMNS.get(path.name, ()), str(path))
+  """Rows of results.csv or curves.csv of a sweep. Raises ValueError for what cannot be read."""
+  rows = frames.read(path)
+  _need(rows, _COLUMNS.get(pathlib.Path(path).name, ()), str(path))
   return rows
 
 
@@ -94,9 +70,7 @@ def _need_scores(rows, score):
       raise ValueError(f'{where}: {score} is {r[score]!r}, not a number')
 
 
-def unique(rows: Sequence[Row], *keys: str) -> list[tuple]:
-  """Distinct values of some columns, in order of appearance."""
-  return list(dict.fromkeys(tuple(row[k] for k in keys) for row in rows))
+unique = frames.unique
 
 
 def _scores(rows, arm, setting, score):
