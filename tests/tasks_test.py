@@ -118,6 +118,17 @@ class ContractTest(parameterized.TestCase):
       self.assertLessEqual(paid.sum(axis=1).max(), 1 + 1e-6)
     self.assertEqual(record['traces'], 1)
 
+  @parameterized.parameters(('ladder', ('.', '?')), ('sokoban', ('$', 'o', '+')),
+                            ('keychain', ('locked', 'moved', 'took', 'nothing')))
+  def test_the_last_observation_is_kept_and_shows_the_end(self, module, unfinished):
+    task = runs.build(module)
+    record = runs.episodes(task, 'expert')
+    last = record['alive'].sum(axis=1) - 1
+    seen = record['observation'][np.arange(runs.COUNT), last]
+    words = np.asarray(task.vocab)[seen]
+    self.assertFalse(np.isin(words, unfinished).any())
+    self.assertTrue(np.isin(record['observation'], [task.vocab.index(w) for w in unfinished]).any())
+
   @parameterized.named_parameters(*CASES)
   def test_any_tokens_are_legal_and_actions_are_padded_on_the_right(self, module, sizes, _):
     task = runs.build(module, **sizes)
