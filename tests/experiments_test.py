@@ -45,7 +45,7 @@ class MethodsTest(parameterized.TestCase):
       if cell.task == 'horizon':
         self.assertLessEqual(work, compiling.BRIEF, f'{cell.arm} would compile for long')
     self.assertEqual({task: len(x) for task, x in played.items()}, dict(arithmetic=1, horizon=1))
-    for task, found in arms.items():
+    for task, found in arms.items() if size != 'smoke' else ():
       self.assertSameElements([*found, *sweep.LEFT_OUT[task]], docs.names())
       self.assertLen(set(found), len(found))
 
@@ -78,7 +78,8 @@ class EntropyTest(parameterized.TestCase):
   def test_watched_metrics_are_curves(self):
     with tempfile.TemporaryDirectory() as folder:
       path = pathlib.Path(folder) / 'metrics.jsonl'
-      lines = [dict(step=step, seed=seed, entropy=step + seed) for step in (5, 10) for seed in (0, 3)]
+      lines = [dict(step=step, seed=seed, entropy=step + seed)
+               for step in (5, 10) for seed in (0, 3)]
       path.write_text(''.join(json.dumps(line) + '\n' for line in lines))
       got = experiment._watched(path, ('entropy',), [3, 0], [0, 5, 10])
       self.assertEqual(got, {'curve/entropy': [[None, 8, 13], [None, 5, 10]]})

@@ -10,6 +10,7 @@ SCORE = 'success_last'  # success on fresh episodes after the last step; fixed b
 
 ARMS = tuple(sorted(p.stem for p in pathlib.Path(cli.ROOT / 'configs').glob('[!_]*.py')
                     if p.stem != 'base'))
+SMOKE = ('grpo', 'dapo', 'sao', 'vine_ppo')  # one of each kind: size smoke shows that it runs
 TURNS = 8
 # Arms that a task cannot have: arithmetic has no potential and nothing to fork, and neither task
 # has an answer of one token that can be asked for.
@@ -69,11 +70,11 @@ def overrides(arm: str, task: str, size: str) -> dict:
 
 
 def cells(size: str) -> list[sweep_cells.Cell]:
-  """All arms that a task can have; the seeds of an arm are those of every other arm."""
-  made = []
+  """All arms that a task can have, or few; the seeds of an arm are those of every other arm."""
+  made, arms = [], SMOKE if size == 'smoke' else ARMS
   for task, name, turns, cost in (('arithmetic', 'one answer', 1, 1.0),
                                   ('horizon', f'{TURNS} turns', TURNS, 1.5)):
-    for arm in (a for a in ARMS if a not in LEFT_OUT[task]):
+    for arm in (a for a in arms if a not in LEFT_OUT[task]):
       chosen = overrides(arm, task, size)
       heavy = 1.5 if 'method.critic.learning_rate' in chosen or arm in EXTRA[task] else 1.0
       made.append(sweep_cells.Cell(
