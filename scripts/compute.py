@@ -9,7 +9,8 @@ Such an experiment is a folder experiments/NAME with
 A file of results names its experiment, its size and a hash of the code that made it (that of
 grpo/, configs/ and run.py). Those of a workdir count if all three are the same; committed ones, in
 the folder of the experiment, if name and size are: whoever wants to know whether the code of today
-still gives them asks for it (`--force`).
+still gives them asks for it (`--force`). Rows that were added to a committed file later have a code
+of their own.
 """
 
 import hashlib
@@ -52,19 +53,21 @@ def code_hash(name: str) -> str:
 def identity(path: pathlib.Path) -> tuple[str, str, str] | None:
   """(experiment, size, code) of a file of results; None if it is not there.
 
+  The codes of rows that were made at different times stand side by side; they are nobody's.
+
   Raises:
     UsageError: it is something else than results of one computed experiment.
   """
   if not path.exists():
     return None
   try:
-    found = {tuple(str(row[k]) for k in IDENTITY) for row in frames.read(path)}
+    found = [tuple(str(row[k]) for k in IDENTITY) for row in frames.read(path)]
   except (KeyError, OSError, ValueError) as error:
     raise cli.UsageError(f'{path} holds no results of a computed experiment '
                          f'({error}): move it away or choose another folder') from error
-  if len(found) != 1:
+  if len({one[:2] for one in found}) != 1:
     raise cli.UsageError(f'{path} mixes results of several experiments: move it away')
-  return found.pop()
+  return *found[0][:2], ' '.join(dict.fromkeys(code for *_, code in found))
 
 
 def check_rows(name: str, rows: Any) -> None:

@@ -9,6 +9,7 @@ import inspect
 import tomllib
 from typing import Any
 
+from configs import base
 from grpo import keys
 from grpo import tasks
 from grpo.study import play
@@ -30,6 +31,12 @@ number of another one. Scores in the texts below are those of many episodes, and
 What each knob does to three fixed policies was measured in
 [experiments/knobs](../experiments/knobs/README.md).
 """
+WINDOWS = """\
+One stressor is no knob of a task: memory that fades. It is in the windows that a policy reads, and
+any task of several turns has it. A full window is followed by one that starts with the prompt and
+the last turns. What is lost that way costs only who needs it: a sign, a mode or a wish that was
+told once.
+"""
 KINDS = dict(
     stressor='Stressors: what makes long work hard, one knob each. In the easy case they are 0, '
              'or, where they count something (`horizon`, `decisive`, `sources`, `roles`), small.',
@@ -44,6 +51,7 @@ def notes() -> dict[str, Any]:
   knobs = {k for name in tasks.__all__ for k in _plain(name).knobs}
   for what, have, want in (('knobs', data['knobs'], knobs),
                            ('examples', data['examples'], tasks.__all__),
+                           ('windows', data['windows'], base.get_config('smoke').window),
                            ('interventions', data['interventions'], interventions.KNOBS)):
     wrong = sorted(set(have) ^ set(want))
     if wrong:
@@ -89,6 +97,14 @@ def _interventions(data) -> list[str]:
   return lines + [f'| `{knob}` | {text} |' for knob, text in data['interventions'].items()] + ['']
 
 
+def _windows(data) -> list[str]:
+  """The table of what windows lose."""
+  lines = ['## Windows', '', _flow(WINDOWS), '',
+           '| field | is | success, as it grows, of who has to remember |', '|---|---|---|']
+  return lines + [f'| `window.{field}` | {entry["is"]} | {entry["grows"]} |'
+                  for field, entry in data['windows'].items()] + ['']
+
+
 def _flow(text):
   return ' '.join(text.split())
 
@@ -127,7 +143,8 @@ def page(episodes: dict[str, str] | None = None) -> str:
   data = notes()
   if episodes is None:
     episodes = {name: example(name, data['examples'][name]) for name in tasks.__all__}
-  lines = [HEAD, '## Knobs', '', *_table(data), *_interventions(data)]
+  lines = [HEAD, '## Knobs', '', *_table(data), *_interventions(data),
+           *_windows(data)]
   for name in tasks.__all__:
     lines += _section(name, data, episodes[name])
   return '\n'.join(lines)

@@ -75,6 +75,15 @@ class ComputeTest(parameterized.TestCase):
     self.assertLen(self.calls, 2)
     self.assertIn('two', (self.folder / 'out' / 'results.csv').read_text())
 
+  def test_rows_of_several_codes_are_of_none(self):
+    self.run_it(out='out')
+    path = self.folder / 'out' / 'results.csv'
+    head, *rows = path.read_text().splitlines()
+    later = [row.replace(self.code, 'later') for row in rows]
+    path.write_text('\n'.join([head, *rows, *later]) + '\n')
+    self.assertEqual(compute.identity(path)[2], f'{self.code} later')
+    self.assertIn('by other code than that of today', self.run_it('elsewhere', 'out'))
+
   @parameterized.parameters(('a,b\n1,2\n', 'holds no results of a computed'),
                             ('experiment,size,code\nx,smoke,c\n', 'holds the experiment x, not'),
                             ('experiment,size,code\nx,s,c\ny,s,c\n', 'mixes results'))

@@ -123,6 +123,15 @@ class HorizonTest(parameterized.TestCase):
     self.assertFalse(np.array_equal(follow(a), follow(b)))
     np.testing.assert_array_equal(follow(a), follow(a))
 
+  def test_exploits(self):
+    task = runs.build('horizon')
+    for tokens, success in (([], 0), ([horizon.ACTION + 4], 0), ([horizon.ACTION], 1 / 16),
+                            ([horizon.ACTION + 3], 1 / 16)):
+      found = runs.rates(task, tokens)
+      self.assertAlmostEqual(found['success'], success, delta=0.007 * (success > 0))
+      self.assertEqual((found['turns'], found['truncated']), (8, 0))
+    self.assertEqual(runs.rates(task, [], decisive=0)['success'], 1)
+
   def test_bad_sizes(self):
     for sizes in (dict(actions=1), dict(max_turns=0), dict(max_sources=0), dict(goals=3)):
       with self.assertRaisesRegex(ValueError, 'horizon: '):

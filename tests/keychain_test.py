@@ -83,6 +83,23 @@ class KeychainTest(parameterized.TestCase):
     other = runs.episodes(task, 'expert', distractors=2)
     np.testing.assert_array_equal(plain['prompt'][:, 3], other['prompt'][:, 3])
 
+  def test_split_is_disjoint_and_uniform(self):
+    self.assertNotIn('heldout', runs.build('keychain').knobs)
+    task = runs.build('keychain', max_doors=2, max_distractors=1)
+    one = lambda i, knobs: task.reset(jax.random.fold_in(keys.root(0), i), knobs)[0]
+    reset = jax.jit(jax.vmap(one, in_axes=(0, None)))
+    sides, count = [], 3600
+    for heldout in (0, 1):
+      state = reset(jnp.arange(count), task.knobs | dict(distractors=1, heldout=heldout))
+      worlds = np.concatenate([state.doors, state.floor], axis=1)
+      self.assertTrue(np.all(((worlds[:, 1] - worlds[:, 0]) % 3 == 1) == heldout))
+      found, times = np.unique(worlds, axis=0, return_counts=True)
+      sides.append({tuple(world) for world in found.tolist()})
+      # Half of 36 worlds, each 200 times: five standard errors.
+      self.assertLess(np.abs(times - count / 18).max(), 5 * (count / 18)**0.5)
+    self.assertEqual([len(side) for side in sides], [18, 18])
+    self.assertEmpty(sides[0] & sides[1])
+
   def test_potential_and_subgoals_add_up(self):
     task = runs.build('keychain')
     record = runs.episodes(task, 'expert', subgoal=0.5)

@@ -24,6 +24,9 @@ def expected(size):
     out |= {(name, knob, value, policy) for knob, value in run.settings(name, size)
             for policy in run.POLICIES
             if policy != 'trained' or knob != 'horizon' or value <= room}
+  for name in run.CASES if size != 'smoke' else run.SMOKE:
+    out |= {(case, knob, value, policy) for case in run.CASES[name]
+            for knob, value in run.window_settings(name, size) for policy in run.POLICIES}
   return out
 
 
@@ -67,15 +70,28 @@ class KnobsTest(parameterized.TestCase):
         self.assertFalse(rises and grows != 'rises', (policy, line))
         self.assertFalse(falls and grows != 'falls', (policy, line))
 
+  @parameterized.parameters(*((name, case) for name in run.CASES for case in run.CASES[name]))
+  def test_windows_touch_only_who_reads_them_and_what_is_lost_is_missed(self, name, case):
+    scores, slack = found(plot.read(plot.HERE)), 0.045
+    todo = run.window_settings(name, 'small')
+    for policy in ('expert', 'random'):
+      self.assertLen({scores[case, knob, value, policy] for knob, value in todo}, 1)
+    for knob in dict(todo):
+      line = [scores[case, knob, value, 'trained'] for k, value in todo if k == knob]
+      self.assertLess(max(b - a for a, b in zip(line, line[1:])), slack, (knob, line))
+      self.assertEqual(line[0] - line[-1] > 0.1, case != 'horizon_cue', (knob, line))
+
   def test_figure_has_a_panel_for_each_knob(self):
     figure = plot.figure(plot.HERE)
-    self.assertLen(figure.axes, sum(len(grid) for _, grid in run.TASKS.values()))
+    windows = sum(len(dict(run.window_settings(name, 'small'))) * len(cases)
+                  for name, cases in run.CASES.items())
+    self.assertLen(figure.axes, sum(len(grid) for _, grid in run.TASKS.values()) + windows)
     self.assertTrue((plot.HERE / 'figure.png').exists())
 
   def test_numbers_of_the_answer_are_those_of_the_results(self):
     scores = found(plot.read(plot.HERE))
     answer = README.read_text(encoding='utf-8').split('<!-- answer -->')[1]
-    rows = re.findall(r'^\| `(\w+)` \| `(\w+)` \| ([\d.]+) \| (.*) \|$', answer, re.M)
+    rows = re.findall(r'^\| `(\w+)` \| `([\w.]+)` \| ([\d.]+) \| (.*) \|$', answer, re.M)
     self.assertNotEmpty(rows)
     for name, knob, value, texts in rows:
       for policy, text in zip(run.POLICIES, texts.split(' | '), strict=True):
@@ -87,7 +103,7 @@ class KnobsTest(parameterized.TestCase):
     calls = []
     rows = run.rows('smoke', lambda done, total: calls.append((done, total)))
     self.assertEqual(set(found(rows)), expected('smoke'))
-    self.assertEqual(calls, [(i, 3) for i in (1, 2, 3)])
+    self.assertEqual(calls, [(i, 4) for i in (1, 2, 3, 4)])
     scores = found(rows)
     for key, score in scores.items():
       if key[-1] == 'expert':

@@ -39,7 +39,7 @@ TOUCHES = dict(
     keychain=dict(
         doors=(1, f'doors {ROOMS}'), distractors=(2, ROOMS),
         brittle=(1, 'hand holds event here ahead floor opened x'), hurry=(1, 'limit'),
-        subgoal=(1, '')),
+        subgoal=(1, ''), heldout=(1, f'doors {ROOMS}')),
     sokoban=dict(
         boxes=(1, 'prompt player boxes goals best first plan left limit board_word'),
         depth=(2, 'prompt player boxes best first plan left limit board_word'),

@@ -58,7 +58,7 @@ class TaskPagesTest(parameterized.TestCase):
       self.assertEqual(set(entry), {'kind', 'stressor', 'grows'})
       self.assertIn(entry['grows'], ('falls', 'rises', 'none'))
       self.assertTrue(entry['kind'] != 'stressor' or entry['grows'] != 'none')
-    for knob in interventions.KNOBS:
+    for knob in interventions.KNOBS + tuple(f'window.{x}' for x in task_pages.notes()['windows']):
       self.assertIn(f'| `{knob}` |', written())
 
   def test_a_knob_without_an_entry_is_refused(self):

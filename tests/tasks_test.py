@@ -10,6 +10,8 @@ import numpy as np
 
 from grpo import keys
 from grpo import tasks
+from grpo.tasks import interventions
+from grpo.tasks import scenes
 from tests import episodes as runs
 
 # Name, module, static sizes, largest success rate of uniform tokens.
@@ -70,6 +72,15 @@ class ContractTest(parameterized.TestCase):
       self.assertLessEqual(distinct, task.prompt_space)
 
   @parameterized.named_parameters(*CASES)
+  def test_text_of_any_tokens_can_be_read_again(self, module, sizes, _):
+    plain = runs.build(module, **sizes)
+    for task in (plain, interventions.wrap(plain)) if plain.max_turns > 1 else (plain,):
+      ids = [*range(len(task.vocab)), *reversed(range(len(task.vocab)))]
+      self.assertEqual(scenes.parse(task, task.render(ids)), ids)
+      real = np.arange(len(ids)) % 3 > 0
+      self.assertEqual(scenes.parse(task, task.render(ids, real)), np.asarray(ids)[real].tolist())
+
+  @parameterized.named_parameters(*CASES)
   def test_same_key_same_episode_bit_for_bit(self, module, sizes, _):
     task = runs.build(module, **sizes)
     first = runs.episodes(task, 'uniform', seed=3)
@@ -102,7 +113,21 @@ class ContractTest(parameterized.TestCase):
     self.assertGreater(runs.success(record), 0.99)
     for shift in (0.5, 1.0):
       record = runs.episodes(task, 'expert', **{k: v + shift for k, v in task.knobs.items()})
+      paid = record['reward'] * record['alive']
+      self.assertGreaterEqual(paid.min(), 0)
+      self.assertLessEqual(paid.sum(axis=1).max(), 1 + 1e-6)
     self.assertEqual(record['traces'], 1)
+
+  @parameterized.parameters(('ladder', ('.', '?')), ('sokoban', ('$', 'o', '+')),
+                            ('keychain', ('locked', 'moved', 'took', 'nothing')))
+  def test_the_last_observation_is_kept_and_shows_the_end(self, module, unfinished):
+    task = runs.build(module)
+    record = runs.episodes(task, 'expert')
+    last = record['alive'].sum(axis=1) - 1
+    seen = record['observation'][np.arange(runs.COUNT), last]
+    words = np.asarray(task.vocab)[seen]
+    self.assertFalse(np.isin(words, unfinished).any())
+    self.assertTrue(np.isin(record['observation'], [task.vocab.index(w) for w in unfinished]).any())
 
   @parameterized.named_parameters(*CASES)
   def test_any_tokens_are_legal_and_actions_are_padded_on_the_right(self, module, sizes, _):

@@ -7,10 +7,16 @@
 Nothing is trained under a knob: the question is what each knob does, not what can be learned. All
 settings of a task are scored on the same instances and the same noise, so a difference is the
 knob's. A row is (task, knob, value, policy).
+
+What windows lose is no knob of a task: `windows` takes such policies in three cases and changes the
+windows of the trained one, which imitated in a single window. A row's task is then a case.
 """
 
 import importlib
 import json
+
+import jax.numpy as jnp
+import numpy as np
 
 from configs import base
 from grpo import keys
@@ -44,6 +50,17 @@ EPISODES = dict(smoke=64, small=512, full=8192)
 GOAL = dict(smoke=0.05, small=0.9, full=0.97)
 STEPS = dict(smoke=20, small=600, full=4000)
 SMOKE = ('horizon',)
+
+# Cases of windows, by task: rooms and values that differ from the easy case; then the windows, in
+# new turns (with a carry of one), and how many turns of a carry of four, in windows of four, are
+# lost. In `horizon` with a drift the mode is named once and counts later; in `triage` two signs
+# are seen on different turns; in `horizon` without drift the turn at hand says all.
+CASES = dict(
+    horizon=dict(horizon_cue=dict(drift=0.0), horizon_mode=dict(drift=0.2)),
+    triage=dict(triage_signs=dict(drift=0.0)))
+ROOMS = dict(horizon=dict(horizon=16), triage=dict(horizon=8, max_turns=16))
+WINDOWS = dict(horizon=((16, 8, 4, 2, 1), (0, 1, 2, 3)), triage=((16, 4, 2, 1), ()))
+CARRY = 4
 
 
 def config(task: str, size: str):
@@ -92,10 +109,65 @@ def scripted(task: str, c, todo: list[tuple[str, float]], policy: str) -> list[f
   return [float(score(easy | {knob: value}, keys.root(1))[0].mean()) for knob, value in todo]
 
 
+def window_settings(task: str, size: str) -> list[tuple[str, int]]:
+  """Pairs of (knob of the windows, value); a smoke run has two."""
+  turns, lost = WINDOWS[task]
+  if size == 'smoke':
+    turns, lost = turns[:1], lost[1:2]
+  return [('window.turns', w) for w in turns] + [('window.forget', f) for f in lost]
+
+
+def window_config(task: str, size: str):
+  """A task with room for the cases of windows, in one window that loses nothing."""
+  c = base.get_config(f'smoke,{task}')
+  how = config(task, size)
+  c.model, c.clone, c.evaluate = how.model, how.clone, how.evaluate
+  for field, value in ROOMS[task].items():
+    c.task[field] = value
+  c.window.turns = c.task.max_turns
+  return c
+
+
+def windows(task: str, size: str) -> list[dict]:
+  """Rows of the cases of a task: one policy for each case, cloned in one window."""
+  cases, todo = CASES[task], window_settings(task, size)
+  c = window_config(task, size)
+  drift = [values['drift'] for values in cases.values()]
+  params, _ = actors.warm_start(c, [0] * len(drift), settings={'task.drift': drift})
+  root = jnp.stack([keys.root(1)] * len(drift))
+  out = []
+  for knob, value in todo:
+    here = window_config(task, size)
+    here.window.turns, here.window.carry = (value, 1) if knob == 'window.turns' else (CARRY, CARRY)
+    lost = [value if knob == 'window.forget' else 0] * len(drift)
+    names, values = actors.traced({'task.drift': drift, 'window.forget': lost})
+    subset, _ = actors.shared(here, names)
+    evaluate = actors.programs(json.dumps(subset, sort_keys=True), names)[0]
+    out.append(np.asarray(evaluate(params, root, 0, values)[0]))
+  # Neither the expert, which sees the world, nor uniform words read a window: one score for all.
+  module = importlib.import_module(f'grpo.tasks.{task}')
+  made = module.make(max_turns=c.task.max_turns)
+  result = []
+  for i, (case, values) in enumerate(cases.items()):
+    knobs = {k: c.task[k] for k in made.knobs if k in c.task} | values
+    for policy in POLICIES:
+      act = made.expert if policy == 'expert' else play.uniform(made)
+      if policy != 'trained':
+        score = play.scores(made, act, c.evaluate.prompts)(knobs, keys.root(1))[0].mean()
+      for (knob, value), found in zip(todo, out, strict=True):
+        result.append(dict(
+            task=case, knob=knob, value=value, policy=policy,
+            success=float(found[i] if policy == 'trained' else score),
+            episodes=c.evaluate.prompts, easy=c.window[knob.split('.')[1]]))
+  return result
+
+
 def rows(size: str, progress) -> list[dict]:
   """Rows of results.csv."""
   names = SMOKE if size == 'smoke' else tuple(TASKS)
   out, done, total = [], 0, len(names) * len(POLICIES)
+  kept = [name for name in CASES if name in names]
+  total += len(kept)
   for name in names:
     c = config(name, size)
     todo = settings(name, size)
@@ -108,4 +180,8 @@ def rows(size: str, progress) -> list[dict]:
               for (knob, value), success in zip(where, found, strict=True)]
       done += 1
       progress(done, total)
+  for name in kept:
+    out += windows(name, size)
+    done += 1
+    progress(done, total)
   return out

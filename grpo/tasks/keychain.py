@@ -23,8 +23,11 @@ the time the expert needs, 1: exactly that), `subgoal` (share of the reward paid
 
 Potential: share of the doors that are open, a half door for holding the key of the next one.
 
-Colours and places are shuffled; there are so many instances that none is held out, apart from one
-door, which is a table. Train and held-out episodes are different streams.
+Colours and places are shuffled. Two doors without distractors have 4 instances: that is a table,
+and no split is made; train and held-out episodes differ in the stream only. With two doors or more
+and room for C = 3 keys or more (36 instances of 2 doors and a distractor, 13 million million of 10
+doors) there is a knob `heldout`: instances are held out whose second door has the colour that
+follows that of the first one in the circle of C colours, one in C - 1. One door is never split.
 
 The expert's ceiling is 1 for every knob. Floors, from 20,000 episodes of uniform tokens: 0.022 for
 one door, 0.004 for one door with hurry = 1, and 0.000 for two; there a return of 0.04 with
@@ -71,7 +74,7 @@ def make(*, max_doors: int = 2, max_distractors: int = 0) -> base.Task:
     raise ValueError('keychain: max_doors must be at least 1, max_distractors at least 0, and both '
                      f'together at most {len(COLOURS)}, got {max_doors} and {max_distractors}')
   vocab = ('_', 'east', 'west', 'take', *EVENTS, 'open', 'none', *COLOURS[:C])
-  places = jnp.arange(C)
+  split, places = D > 1 and C > 2, jnp.arange(C)
   most = D * (D - 1) + 2 * D + 2 * sum(range(C - D, C))
 
   def show(state, event):
@@ -96,6 +99,15 @@ def make(*, max_doors: int = 2, max_distractors: int = 0) -> base.Task:
     colour = 1 + jnp.sum(draw[0][:, None] > draw[0][None], axis=1)
     low = jnp.where(real, draw[1], 2.0)
     room = jnp.sum(low[:, None] > low[None], axis=1)
+    if split:
+      # Swapping two colours brings an instance to its side, and keeps each side uniform.
+      u = jax.random.uniform(jax.random.fold_in(key, 2))
+      away = 2 + jnp.minimum((u * (C - 2)).astype(jnp.int32), C - 3)
+      apart = (colour[1] - colour[0]) % C
+      apart = jnp.where(jnp.asarray(knobs['heldout'], jnp.float32) > 0, 1,
+                        jnp.where(apart == 1, away, apart))
+      old, new = colour[1], 1 + (colour[0] - 1 + apart) % C
+      colour = jnp.where(colour == old, new, jnp.where(colour == new, old, colour))
     lies = (room[None] == places[:, None]) & real[None]
     floor = jnp.sum(jnp.where(lies, colour[None], 0), axis=1)
     used = places < doors
@@ -161,6 +173,7 @@ def make(*, max_doors: int = 2, max_distractors: int = 0) -> base.Task:
 
   return base.Task(
       vocab=vocab, prompt_len=4, action_len=1, observation_len=4, max_turns=2 * most, stop_ids=(),
-      knobs=dict(doors=D, distractors=0, brittle=0.0, hurry=0.0, subgoal=0.0),
+      knobs=dict(doors=D, distractors=0, brittle=0.0, hurry=0.0, subgoal=0.0)
+      | (dict(heldout=0) if split else {}),
       reset=reset, reseed=lambda state, key: dataclasses.replace(state, noise=noise_of(key)),
       step=step, state_id=state_id, expert=expert, potential=potential, alike=((NONE + 1, C),))
