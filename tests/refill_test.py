@@ -155,13 +155,20 @@ class StepTest(parameterized.TestCase):
     self.assertTrue(np.isfinite(late['reward']).all())
 
   def test_flops_of_episodes_that_are_not_trained_on(self):
-    """A forward pass for each that is played, three more for each that is trained on."""
-    counters = dict(prompt_tokens=100, context_tokens=400)
-    for name, share in (('grpo', 1), ('dapo', 1 / 2), ('remax', 1 / 2), ('vine_ppo', 1 / 9)):
+    """A forward pass for each that is played, three more (A*-PO: four) for each trained on.
+
+    Counters of 60 prompt tokens and 360 others. Greedy and reference episodes read the prompt a
+    second time, so half of those 60 are trained on; 9 rows of a branch plan share one reading.
+    """
+    counters = dict(prompt_tokens=60, context_tokens=360)
+    for name, prompt, rows, more in (
+        ('grpo', 60, 360, 3), ('dapo', 30, 180, 3), ('remax', 30, 180, 3), ('vine_ppo', 60, 40, 3),
+        ('a_star_po', 30, 40, 4)):
       c = build.plain(importlib.import_module(f'configs.{name}').get_config('smoke'))
       parts = build.parts(c)
-      forward = parts.policy.flops(100, 400, parts.layout.length / 2)
-      self.assertAlmostEqual(flops.spent(parts, counters, c)[0] / (forward * (1 + 3 * share)), 1.0)
+      cost = lambda *tokens, parts=parts: parts.policy.flops(*tokens, parts.layout.length / 2)
+      want = cost(60, 360) + more * cost(prompt, rows)
+      self.assertAlmostEqual(flops.spent(parts, counters, c)[0] / want, 1.0, msg=name)
 
   @parameterized.parameters(
       (dict(method__filter={}), 'no method.filter chooses'),

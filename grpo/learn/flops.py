@@ -25,7 +25,8 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
     and backward) each epoch, and once each for a reference, for recomputed anchors and for
     entropies or answers that credit reads. Critic: values once, an update three times for each of
     its passes. Episodes that are played and not trained on cost their sampling only; they are taken
-    to be as long as the others.
+    to be as long as the others. Greedy and reference episodes read the prompts again, and rows of a
+    branch plan share theirs.
   """
   prompt, rows = counters['prompt_tokens'], counters['context_tokens']
   span = parts.layout.length / 2
@@ -33,17 +34,18 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
   update, method = config['train'], config['method']
   extra = (method['old'] == 'recomputed') + needs.reference(parts.method)
   extra += needs.entropy(parts.method) + needs.answer(parts.method)
-  share = _trained(parts, config['sample'])
-  policy = forward * (1 + share * (3 * update['epochs'] + extra))
+  of_prompts, of_rows = _trained(parts, config['sample'])
+  seen = prompt * of_prompts, rows * of_rows, span
+  policy = forward + parts.policy.flops(*seen) * (3 * update['epochs'] + extra)
   critic = 0.0
   if parts.critic is not None:
-    passes = 1 + 3 * parts.method.critic.updates
-    critic = share * parts.critic.flops(prompt, rows, span) * passes
+    critic = parts.critic.flops(*seen) * (1 + 3 * parts.method.critic.updates)
   return policy, critic
 
 
 def _trained(parts, sample):
-  """Share of the episodes of a step that credit sees; the filters' own choice is not counted."""
+  """Shares that credit sees of the prompts and of the episodes of a step; no filter is counted."""
   rows = sample['group'] if parts.branch is None else parts.branch.rows
+  reads = sample['over'] + (sample['greedy'] > 0) + (sample['reference'] > 0)
   played = sample['over'] * rows + sample['greedy'] + sample['reference']
-  return sample['group'] / played
+  return 1 / reads, sample['group'] / played
