@@ -116,16 +116,21 @@ def _task(t):
   for knob in interventions.KNOBS:
     if knob in t and slotted.number(t[knob]):
       yield t[knob] < -1, f'task.{knob}: must be a turn, or -1 for never, got {t[knob]}'
-  if t['name'] == 'arithmetic' and slotted.number(t['products']):
-    yield t['products'] > 0 and '*' not in t['operators'], (
-        f"task.products={t['products']} needs task.operators='+*', got {t['operators']!r}")
+  if t['name'] == 'arithmetic' and _numbers(t, 'products'):
+    yield t['products'] > 0 and '*' not in t.get('operators', ''), (
+        f"task.products={t['products']} needs task.operators='+*', got {t.get('operators')!r}")
   for knob, never in (('switch', 0), ('switch_at', -1)):
-    if t['name'] == 'horizon' and knob in t and slotted.number(t[knob]):
+    if t['name'] == 'horizon' and _numbers(t, knob, 'goals'):
       yield t[knob] > never and t['goals'] == 1, (
           f'task.{knob}={t[knob]} needs task.goals=2, got {t["goals"]}')
-  if 'delay' in t and slotted.number(t['delay']) and slotted.number(t['horizon']):
+  if _numbers(t, 'delay', 'horizon'):
     yield not 0 <= t['delay'] < t['horizon'], (
         f'task.delay={t["delay"]}: must be in 0..horizon-1 with task.horizon={t["horizon"]}')
+
+
+def _numbers(t, *names):
+  """Whether the task has all these fields, as numbers: build.py refuses those of another task."""
+  return all(slotted.number(t.get(name)) for name in names)
 
 
 def _answered(t):
@@ -133,9 +138,11 @@ def _answered(t):
   yield t['name'] not in ANSWER, (
       f'method.returns=information_gain: task {t["name"]} has no answer of one token; those that '
       f'have one are {", ".join(ANSWER)}')
-  for knob in ('switch', *(['drift'] if t['name'] == 'triage' else [])):
-    yield slotted.number(t.get(knob)) and t[knob] > 0, (
-        f'method.returns=information_gain: task.{knob}={t.get(knob)} changes the answer; use 0')
+  for knob, never in (('switch', 0), ('switch_at', -1),
+                      *([('drift', 0)] if t['name'] == 'triage' else [])):
+    yield slotted.number(t.get(knob)) and t[knob] > never, (
+        f'method.returns=information_gain: task.{knob}={t.get(knob)} changes the answer; use '
+        f'{never}')
 
 
 def _scene(t):
@@ -144,10 +151,10 @@ def _scene(t):
     return
   for knob, low, high in (('rules', 0, 2), ('sources', 1, 3), ('roles', 1, t.get('people')),
                           ('decisive', 0, t.get('machines'))):
-    if knob in t and slotted.number(t[knob]):
+    if high is not None and _numbers(t, knob):
       yield not low <= t[knob] <= high, (
           f'task.{knob}: must be in {low}..{high} for task {t["name"]}, got {t[knob]}')
-  if t['name'] == 'line' and slotted.number(t['horizon']) and slotted.number(t['decisive']):
+  if t['name'] == 'line' and _numbers(t, 'horizon', 'decisive'):
     need = 3 * (t['decisive'] + 1)
     yield t['horizon'] < need, (
         f'task.horizon={t["horizon"]}: task.decisive={t["decisive"]} needs at least {need}, else '

@@ -15,7 +15,8 @@ _LEAST = (('train.eps', 0, False), ('train.weight_decay', 0, True), ('train.warm
           ('method.entropy_coef', None, True),
           ('method.kl_coef', None, True), ('method.critic.learning_rate', 0, True),
           ('method.critic.warmup', 0, True), ('method.critic.clip', 0, True),
-          ('method.chunk.length', 1, True), ('method.branch.every', 1, True))
+          ('method.chunk.length', 1, True), ('method.branch.every', 1, True),
+          ('method.advantages.beta', 0, False), ('method.surrogate.tau', 0, False))
 
 
 def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:

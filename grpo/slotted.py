@@ -169,11 +169,18 @@ def _labelled(m, s, u):
       'never was the sampler: set method.old to recomputed')
   yield advantages == GUIDED and s['reference'] == 0, (
       f'method.advantages={GUIDED} reads episodes of the reference: set sample.reference')
+  yield advantages == GUIDED and (bool(names['shape']) or m['returns']['name'] != 'outcome'), (
+      f'method.advantages={GUIDED}: the value of a prompt is about whole episodes, with rewards as '
+      'the task gives them; use no method.shape, and method.returns=outcome')
   yield advantages != GUIDED and s['reference'] > 0, (
       f'sample.reference plays episodes that no slot reads: use method.advantages={GUIDED}')
   yield s['reference'] > 0 and s['lag'] > 0, (
       f'sample.reference plays the prompts of this step, and sample.lag={s["lag"]} trains on those '
       'of another: use lag 0')
+  for label, x in m['shape'].items():
+    cache = x.get('cache')
+    yield x['name'] == 'overlong' and number(cache) and not cache > 0, (
+        f'method.shape.{label}.cache: must be above 0, got {cache}')
   level = LEVEL.get(surrogate)
   yield level is not None and m['ratio']['name'] != level, (
       f'method.surrogate={surrogate} is a formula of method.ratio={level}, got '

@@ -104,6 +104,16 @@ class CheckTest(parameterized.TestCase):
     with self.assertRaisesRegex(ValueError, message):
       check.check(plain(spec=f'smoke,{task}', **overrides))
 
+  def test_fields_of_another_task(self):
+    """`task.name` alone does not choose a task: its fields are those of the config's argument."""
+    for mine in base.TASKS:
+      c = plain(spec=f'smoke,{mine}')
+      for name in set(base.TASKS) - {mine}:
+        other = c | dict(task=c['task'] | dict(name=name))
+        with self.assertRaisesRegex(ValueError, '^task'):
+          check.check(other)
+          build.parts(other)
+
   @parameterized.parameters(('horizon', 'horizon', 'max_turns'),
                             ('arithmetic', 'terms', 'max_terms'),
                             ('keychain', 'doors', 'max_doors'), ('line', 'horizon', 'max_turns'))

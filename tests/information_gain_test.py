@@ -144,6 +144,8 @@ class StepTest(parameterized.TestCase):
       ('smoke,horizon', {}, 'task horizon has no answer of one token'),
       ('smoke,triage', dict(task__drift=0.1), 'task.drift=0.1 changes the answer'),
       ('smoke,meeting', dict(task__switch=0.1), 'task.switch=0.1 changes the answer'),
+      ('smoke,meeting,interventions', dict(task__switch_at=2), 'task.switch_at=2 changes'),
+      ('smoke,triage,interventions', dict(task__switch_at=0), 'task.switch_at=0 changes'),
       ('smoke,meeting', dict(method__chunk=dict(name='turns', length=2)), 'use turn'),
   )
   def test_refused(self, spec, overrides, message):

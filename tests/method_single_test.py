@@ -248,6 +248,12 @@ class CheckTest(parameterized.TestCase):
       ('a_star_po', dict(method__correction={'w': {'name': 'tis'}}), 'never was the sampler'),
       ('a_star_po', dict(method__shape={'k': {'name': 'kl_in_reward', 'coef': 0.1}}),
        'they are one'),
+      ('a_star_po', dict(method__shape={'s': {'name': 'scale', 'factor': 2.0}}), 'whole episodes'),
+      ('a_star_po', dict(method__chunk={'name': 'turn'}, method__returns={
+          'name': 'look_ahead', 'n': 0, 'discount': 1.0, 'bootstrap': 'none'}), 'whole episodes'),
+      ('a_star_po', dict(method__advantages__beta=0.0), 'method.advantages.beta: must be above 0'),
+      ('a_star_po', dict(method__surrogate__tau=-1.0), 'method.surrogate.tau: must be above 0'),
+      ('dapo', dict(method__shape__overlong={'name': 'overlong', 'cache': 0.0}), 'overlong.cache'),
       ('grpo', dict(sample__reference=2), 'plays episodes that no slot reads'),
       ('grpo', dict(method__old='other'), 'sampler, recomputed, reference'),
   )
