@@ -206,9 +206,14 @@ def fail(error: Exception) -> None:
   # ml_collections puts a whole traceback in the message; the sentence is its last line.
   line = lines[-1] if any('Traceback' in x for x in lines) else ' '.join(lines)
   line = re.sub(r'^(\w+\.)*\w*Error: ', '', line)
-  line = re.sub(r"^flag --(\S+?)=(.*): Failed to parse '.*' as a ConfigDict: .*$",
-                r'--\1=\2: this is a group of fields: set one of them, such as --\1.name=\2, '
-                r'''or all, such as --\1="{'name': '\2'}"''', line)
+  group = re.match(r"flag --(\S+?)=(.*): Failed to parse '.*' as a ConfigDict: ", line)
+  if group:
+    flag, value = group.groups()
+    hint = (f'set one of them, such as --{flag}.name={value} where there is a name, or all, such '
+            f'''as --{flag}="{{'name': '{value}'}}"''')
+    if flag == 'config.task':
+      hint = f'choose the task in the argument of the config, as in --config=FILE:SIZE,{value}'
+    line = f'--{flag}={value}: this is a group of fields: {hint}'
   line = re.sub(r'^flag --(\S+?)=None: Flag --\S+ must have a value other than None\.$',
                 r'--\1 is required', line).rstrip(' .') or type(error).__name__
   name = pathlib.Path(sys.argv[0]).stem

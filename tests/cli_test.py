@@ -86,6 +86,7 @@ class CliTest(parameterized.TestCase):
       ('--config.data.name=b', '--config.data.train.name'),
       ('--config.method.surrogate.hihg=0.3', '--config.method.surrogate.high'),
       ('--config.steps=many', '--config.steps=many'),
+      ('--config.method.surrogate=dis', 'group of fields: .* --config.method.surrogate.name=dis'),
       ('--config=varient.py', "did you mean '.*variant.py'"),
       ('--config=variant.py:huge', "size 'huge': allowed is small"),
       ('--config=nope.py', 'no config file .*nope.py\': known are .*variant.py'),

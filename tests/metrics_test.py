@@ -135,6 +135,13 @@ class WriterTest(Folder):
     self.writer().write(0, {'a': 1})
     self.assertEqual(sinks.read(self.path), [{'step': 0, 'a': 1}])
 
+  def test_a_line_that_is_no_record_is_named(self):
+    for line in ('junk', '[1]', '{"seed": 0}'):
+      self.path.parent.mkdir(exist_ok=True)
+      self.path.write_text(f'{{"step": 0}}\n{line}\n')
+      with self.assertRaisesRegex(ValueError, 'metrics.jsonl, line 2 is no'):
+        self.writer(resume=3)
+
   def test_steps_never_go_back(self):
     writer = self.writer()
     writer.write(3, {'a': 1.0})

@@ -20,6 +20,8 @@ def read(path: str | os.PathLike) -> list[dict]:
       records.append(json.loads(line))
     except ValueError as error:
       raise ValueError(f'{path}, line {number} is not JSON: {error}') from error
+    if not isinstance(records[-1], dict) or 'step' not in records[-1]:
+      raise ValueError(f'{path}, line {number} is no record of a step')
   return records
 
 
