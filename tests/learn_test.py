@@ -65,6 +65,13 @@ class LoopTest(parameterized.TestCase):
       found = [self._state(config, path) for path in (whole, broken)]
       jax.tree.map(np.testing.assert_array_equal, *found)
 
+  def test_what_a_slot_refuses_leaves_no_folder(self):
+    config = small('dapo', **{'method.filter.informative.by': 'length'})
+    with tempfile.TemporaryDirectory() as folder:
+      with self.assertRaisesRegex(ValueError, "by='length'; allowed: reward"):
+        loop.run(config, seeds=[0], workdir=pathlib.Path(folder) / 'run')
+      self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
+
   def _state(self, config, path):
     plain = build.plain(config)
     programs = loop.Programs(plain)

@@ -99,8 +99,13 @@ def prepare(config, seeds, *, settings=None) -> None:
   """Compiles the training program of `run` ahead, for who has to wait for something else."""
   names, values = actors.traced(settings)
   programs = _programs(json.dumps(build.plain(config), sort_keys=True), names)
+  _trace(programs, seeds, values).lower().compile()
+
+
+def _trace(programs, seeds, values):
+  """The training program as `run` will find it: what only its functions can refuse, they do here."""
   state = programs.initial.eval_shape(np.asarray(seeds, np.int32), None, values)
-  programs.stretch.lower(state, values).compile()
+  return programs.stretch.trace(state, values)
 
 
 def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_progress=None,
@@ -139,7 +144,8 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
   for seed in seeds:
     if not 0 <= seed <= ranges.SEED:
       raise ValueError(f'seed {seed}: must be from 0 to {ranges.SEED}')
-  programs = _programs(json.dumps(c, sort_keys=True), names)  # may refuse: before any file is made
+  programs = _programs(json.dumps(c, sort_keys=True), names)
+  _trace(programs, seeds, values)  # both may refuse: before any file is made
   recorder = record.Recorder(c, seeds, settings, workdir, sinks)
   subset, used = actors.shared(c, names)
   evaluate = actors.programs(json.dumps(subset, sort_keys=True), used)[0]
