@@ -103,7 +103,7 @@ def prepare(config, seeds, *, settings=None) -> None:
 
 
 def _trace(programs, seeds, values):
-  """The training program as `run` will find it: what only its functions can refuse, they do here."""
+  """The training program as `run` will find it; what only its functions can refuse, they do."""
   state = programs.initial.eval_shape(np.asarray(seeds, np.int32), None, values)
   return programs.stretch.trace(state, values)
 
