@@ -141,7 +141,7 @@ def _over(m, s):
   filters, asks = [x['name'] for x in m['filter'].values()], f'sample.over={s["over"]}'
   if s['over'] == 1:
     return
-  yield not filters, (
+  yield not set(filters) - {'everything', 'fresh'}, (
       f'{asks} plays groups to choose from, and no method.filter chooses: add one, or use over 1')
   yield 'uncertain' in filters, (
       f'{asks}: method.filter=uncertain compares the prompts of a batch and would drop a share of '
@@ -181,6 +181,11 @@ def _labelled(m, s, u):
     cache = x.get('cache')
     yield x['name'] == 'overlong' and number(cache) and not cache > 0, (
         f'method.shape.{label}.cache: must be above 0, got {cache}')
+  for slot, name in (('correction', 'icepop'), ('filter', 'pass_rate')):
+    for label, x in m[slot].items():
+      low, high = x.get('low'), x.get('high')
+      yield x['name'] == name and number(low) and number(high) and low > high, (
+          f'method.{slot}.{label}: {name} keeps what is from low={low} to high={high}: nothing')
   level = LEVEL.get(surrogate)
   yield level is not None and m['ratio']['name'] != level, (
       f'method.surrogate={surrogate} is a formula of method.ratio={level}, got '
