@@ -77,8 +77,8 @@ class LanguageTest(parameterized.TestCase):
 
   def test_sizes_that_cannot_be_run_are_refused(self):
     inputs = jnp.zeros(1, jnp.int32)
-    for depth in (1, 8):
-      with self.assertRaisesRegex(ValueError, '2 to 7 values'):
+    for depth in (1, 7):
+      with self.assertRaisesRegex(ValueError, '2 to 6 values'):
         programs.run(jnp.zeros(3, jnp.int32), inputs, inputs, depth=depth)
     for length in (0, programs.STEPS + 1):
       with self.assertRaisesRegex(ValueError, f'1 to {programs.STEPS} tokens'):
@@ -165,6 +165,14 @@ class LoopTest(parameterized.TestCase):
     self.assertEqual(programs.STEPS, 64)
     _, ran = run([text, f'begin {text}'])
     self.assertEqual(ran[:, at(3, 8)].tolist(), [True, False])
+
+  def test_the_longest_program(self):
+    inputs = jnp.asarray([3]), jnp.asarray([8])
+    words = ['x', *['begin'] * (programs.STEPS - 2), '.']
+    longest = jax.jit(lambda program: programs.run(program, *inputs))
+    for last, want in (('.', True), ('begin', False), ('x', False)):
+      _, ran = longest(jnp.asarray([programs.ID[word] for word in words[:-1] + [last]]))
+      self.assertEqual(bool(ran[0]), want, last)
 
   def test_a_loop_may_end_on_one_input_and_not_on_another(self):
     (out,), (ran,) = run(['5 x again .'])

@@ -68,14 +68,14 @@ def run(program, x, y, *, depth: int = 6):
       ignored.
     x: int32 [N], first inputs, digits.
     y: int32 [N], second inputs, digits.
-    depth: values that the stack holds, 2 to 7.
+    depth: values that the stack holds, 2 to 6.
 
   Returns:
     int32 [N], the results, and bool [N], whether the program ran to its stop without a fault. Where
     it did not, the result means nothing.
   """
-  if not 2 <= depth <= 7:
-    raise ValueError(f'programs: the stack must hold 2 to 7 values, got depth={depth}')
+  if not 2 <= depth <= 6:
+    raise ValueError(f'programs: the stack must hold 2 to 6 values, got depth={depth}')
   if not 1 <= len(program) <= STEPS:
     raise ValueError(f'programs: a program has 1 to {STEPS} tokens, got {len(program)}')
   # Where `again` goes does not depend on the way that was taken to it: to the last `begin` before.
@@ -83,10 +83,11 @@ def run(program, x, y, *, depth: int = 6):
   code = jnp.where((program > 0) & (program < len(VOCAB)), program, 0) | back << 8
 
   # A stack is one integer, four bits a value, the top in the lowest, below the last value a 1; so
-  # 16 ** size and more is a stack of at least that size. One loop over all ticks, without gathers
-  # and integer divisions by a variable: the obvious interpreter took seven times as long on a CPU.
-  def tick(_, carry):
-    at_N, stack_N = carry
+  # 16 ** size and more is a stack of at least that size. The counter has the seven bits above (64
+  # becomes -64, a fault as well). One loop over all ticks and over one array, without gathers and
+  # integer divisions by a variable: the obvious interpreter took seven times as long on a CPU.
+  def tick(_, both_N):
+    at_N, stack_N = both_N >> 25, both_N & (2**25 - 1)
     now = jnp.zeros_like(at_N)  # 0, a fault, after the last token and after the end
     for place, word in enumerate(code):
       now = jnp.where(at_N == place, word, now)
@@ -114,11 +115,10 @@ def run(program, x, y, *, depth: int = 6):
     new = jnp.where(is_('swap'), (stack_N >> 8) << 8 | b << 4 | a, new)
     going = jnp.where(jump & (b != 0), mark, at_N + 1)
     ended = jnp.where(is_('.') & (stack_N >= 16), DONE, jnp.minimum(at_N, FAULT))
-    return jnp.where(fine_N, going, ended), jnp.where(fine_N, new, stack_N)
+    return jnp.where(fine_N, going << 25 | new, ended << 25 | stack_N)
 
-  start = jnp.zeros(x.shape, jnp.int32), jnp.ones(x.shape, jnp.int32)
-  at_N, stack_N = jax.lax.fori_loop(0, STEPS, tick, start)
-  return stack_N & 15, at_N == DONE
+  both_N = jax.lax.fori_loop(0, STEPS, tick, jnp.ones(x.shape, jnp.int32))
+  return both_N & 15, both_N >> 25 == DONE
 
 
 def make(*, max_ops: int = 1, examples: int = 4, tests: int = 12, pool: int = 1024) -> base.Task:
