@@ -9,17 +9,19 @@ PYTHON ?= python3
 VENV ?= .venv
 TESTS ?= tests
 ARGS ?=
+CORE := -m 'not thorough'
 JOBS ?= 2
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart install install-dev test bench lint clean
+.PHONY: help quickstart install install-dev test test-all bench lint clean
 
 help:
 	@echo 'make quickstart   install, train GRPO, GRPO+mask, PPO and SAO on a short and a long task'
 	@echo 'make test         install, run the tests (TESTS=path, ARGS="-k name", JOBS=processes)'
+	@echo 'make test-all     the same and the thorough tests: every method, longer runs, more devices'
 	@echo 'make bench        time sampling and training against the speed of this machine'
 	@echo 'make lint         ruff over the tree (ARGS=--fix repairs what it can)'
 	@echo 'make clean        remove caches and environments; runs/ stays'
@@ -29,7 +31,10 @@ quickstart: install
 	$(BIN)/python -m scripts.sweep --experiment=quickstart --workdir=runs/quickstart
 
 test: install-dev
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(ARGS) $(TESTS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(if $(ARGS),$(ARGS),$(CORE)) $(TESTS)
+
+test-all: install-dev
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(TESTS)
 
 bench: install
 	$(BIN)/python -m scripts.bench $(ARGS)

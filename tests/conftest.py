@@ -43,8 +43,20 @@ SHORT = ('advantages', 'arithmetic', 'checkpoint', 'golden_credit', 'golden_loss
          'writes')
 
 
+# `make test` leaves these out and `make test-all` has them: the same claims as other tests make,
+# for more methods, longer runs and more devices. A part of a test's id each.
+THOROUGH = ('learning_test.py::OthersTest', 'toys_test.py::LongSnrTest',
+            'knobs_experiment_test.py::KnobsTest::test_smoke', 'branch_learn_test.py',
+            'refill_test.py::StepTest::test_splitting',
+            'method_single_test.py::MemoryTest::test_resume_is_exact',
+            'method_single_test.py::StepTest::test_corrections_see_staleness',
+            'bench_test.py::CommandTest::test_a_line_has_the_keys',
+            'diagnose_test.py::AllConfigsTest', 'sokoban_test.py::SokobanTest::test_floors')
+
+
 def pytest_configure(config):
-  config.addinivalue_line('markers', 'slow: learning, training and command tests')
+  config.addinivalue_line('markers', 'slow: left out of the short leg')
+  config.addinivalue_line('markers', 'thorough: left out of `make test`')
   config.addinivalue_line('filterwarnings', 'error::DeprecationWarning')
 
 
@@ -52,3 +64,5 @@ def pytest_collection_modifyitems(items):
   for item in items:
     if item.path.stem.removesuffix('_test') not in SHORT:
       item.add_marker('slow')
+    if any(part in item.nodeid for part in THOROUGH):
+      item.add_marker('thorough')

@@ -33,7 +33,7 @@ class DocsTest(absltest.TestCase):
   def test_experiments_exist(self):
     self.check(r'--experiment=(\w+)', lambda _, name: ROOT / 'experiments' / name / 'sweep.py')
     self.check(r'scripts\.figures --name=(\w+)',
-               lambda _, name: ROOT / 'experiments' / name / 'plot.py')
+               lambda _, name: ROOT / 'experiments' / ('' if name == 'all' else f'{name}/plot.py'))
 
   def test_make_targets_exist(self):
     targets = re.findall(r'^([a-z][\w-]*):', (ROOT / 'Makefile').read_text(), re.M)

@@ -83,6 +83,8 @@ LEFT_OUT: Mapping[str, str] = {
     'tree_grpo': 'needs rollouts that share prefixes',
     'treerl': 'needs rollouts that share prefixes',
     'spo_tree': 'needs rollouts that share prefixes',
+    'minus_optimal_value': 'needs episodes of the reference',
+    'information_gain': 'needs a task with an answer of one token',
     'decoupled_zscore': 'needs several rewards; with one it is a batch z-score of a group z-score',
 }
 _NONE = dict(name='none')
