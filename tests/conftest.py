@@ -38,9 +38,8 @@ jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
 
 # The short leg, -m 'not slow', is run on a second version of Python and JAX. It has these files,
 # which lean on JAX most. The others train long, start processes, or test what no version changes.
-SHORT = ('advantages', 'arithmetic', 'checkpoint', 'golden_credit', 'golden_loss', 'learn',
-         'losses', 'method', 'metrics', 'play', 'sampler', 'scoring', 'sharding', 'transformer',
-         'writes')
+SHORT = ('advantages', 'arithmetic', 'learn', 'method', 'play', 'sampler', 'scoring', 'sharding',
+         'transformer', 'writes')
 
 
 # `make test` leaves these out and `make test-all` has them: the same claims as other tests make,
