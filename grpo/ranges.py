@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 import math
 from typing import Any
 
-__all__ = ['rules', 'SEED']
+__all__ = ['rules', 'SEED', 'leaves']
 
 SEED = 2 ** 31 - 1  # largest seed: it is a 32-bit integer on the device
 _SIZES = ('layers', 'hidden', 'heads', 'kv_heads', 'head_dim', 'mlp')
@@ -21,7 +21,7 @@ _LEAST = (('train.eps', 0, False), ('train.weight_decay', 0, True), ('train.warm
 
 def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   """Pairs of (broken, what to tell the user). Values that are traced are left alone."""
-  for path, value in _leaves(c):
+  for path, value in leaves(c):
     yield isinstance(value, float) and math.isnan(value), f'{path}: must be a number, got nan'
   for path, least, itself in _LEAST:
     value = _at(c, path)
@@ -44,10 +44,11 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   yield math.isinf(c['sample']['temperature']), 'sample.temperature: must be finite, got inf'
 
 
-def _leaves(tree, prefix=''):
+def leaves(tree, prefix=''):
+  """(dotted path, value) of every field of nested dicts."""
   for key, value in tree.items():
     if isinstance(value, Mapping):
-      yield from _leaves(value, f'{prefix}{key}.')
+      yield from leaves(value, f'{prefix}{key}.')
     else:
       yield prefix + key, value
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from configs import base
 from grpo import build
+from grpo import ranges
 from grpo.learn import actors
 from grpo.learn import loop
 
@@ -65,14 +66,6 @@ def programs(c):
           text(imitate.trace(carry, state.key, 0, np.zeros(1, bool), ()))]
 
 
-def leaves(tree, prefix=''):
-  for key, value in tree.items():
-    if isinstance(value, dict):
-      yield from leaves(value, f'{prefix}{key}.')
-    else:
-      yield prefix + key, value
-
-
 def other(path, value):
   """Another value of a field."""
   if path in CHANGED:
@@ -90,7 +83,7 @@ class DeadFieldsTest(absltest.TestCase):
     self.assertEqual(plain, programs(config()))
     slots = ('task.', 'model.')
     checked = []
-    for path, value in leaves(config()):
+    for path, value in ranges.leaves(config()):
       if path in HOST or path.startswith(slots) or (
           path.startswith('method.') and path.count('.') > 1):
         continue
@@ -105,7 +98,7 @@ class DeadFieldsTest(absltest.TestCase):
     code = '\n'.join(p.read_text() for room in ('grpo', 'scripts')
                      for p in (ROOT / room).rglob('*.py'))
     for path in HOST:
-      self.assertIn(path, dict(leaves(config())))
+      self.assertIn(path, dict(ranges.leaves(config())))
       if path != 'size':
         self.assertRegex(code, rf"\['{path.split('.')[-1]}'\]|config\.{path}\b", path)
 

@@ -248,7 +248,7 @@ class CommandTest(parameterized.TestCase):
       self.assertIsNone(process.poll())
       time.sleep(0.05)
     process.send_signal(signum)
-    _, err = process.communicate(timeout=120)  # workers have a minute to end
+    _, err = process.communicate(timeout=60)
     self.assertEqual(process.returncode, code, err)
     self.assertNotIn('Traceback', err)
 
