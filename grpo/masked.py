@@ -8,8 +8,10 @@ gradient.
 import jax
 import jax.numpy as jnp
 
-__all__ = ['clean', 'total', 'count', 'mean', 'var', 'std', 'low', 'high', 'divide', 'suffix_sum',
-           'last_index', 'spread_range']
+__all__ = ['clean', 'total', 'count', 'running_count', 'mean', 'var', 'std', 'low', 'high',
+           'divide', 'suffix_sum', 'last_index', 'spread_range']
+
+_BLOCK = 64  # entries that `running_count` adds up in one product
 
 
 def _mask(x, mask):
@@ -29,6 +31,30 @@ def total(x, mask, axis=None, keepdims=False):
 def count(mask, axis=None, keepdims=False, dtype=jnp.float32):
   """Number of entries on the mask."""
   return jnp.sum(jnp.asarray(mask, bool), axis=axis, keepdims=keepdims, dtype=dtype)
+
+
+def running_count(mask):
+  """Number of entries on the mask up to each position of the last axis, it included; int32.
+
+  Two products with a triangle of ones, of blocks and inside them: for a CPU XLA unrolls a `cumsum`
+  into a dozen kernels, which took a tenth of the time in which a training step compiled. Exact up
+  to 2^24 entries.
+  """
+  length = mask.shape[-1]
+  x = jnp.asarray(mask, bool).astype(jnp.float32)
+  if length <= 2 * _BLOCK:
+    return _triangle(x, length).astype(jnp.int32)
+  x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -length % _BLOCK)])
+  inside = _triangle(x.reshape(*x.shape[:-1], -1, _BLOCK), _BLOCK)
+  whole = inside[..., -1]
+  before = _triangle(whole, whole.shape[-1]) - whole
+  out = (inside + before[..., None]).reshape(x.shape)[..., :length]
+  return out.astype(jnp.int32)
+
+
+def _triangle(x, length):
+  upper = jnp.triu(jnp.ones([length, length], x.dtype))
+  return jnp.matmul(x, upper, precision=jax.lax.Precision.HIGHEST)
 
 
 def divide(numerator, denominator):

@@ -83,18 +83,38 @@ class Worker:
     self.work += last * len(cell.seeds)
     self.report()
 
-  def loop(self):
-    """Until every cell of the plan is settled, here or by anyone else."""
-    while left := [n for n in self.plan['order'][self.index] if not self.settled(n)]:
-      ran = False
+  def compiling(self, name, left):
+    """Whether someone else now runs a cell that has the program of this one."""
+    program = lambda cell: (cell.config, cell.overrides, sorted(cell.scalars), len(cell.seeds))
+    mine = program(self.cells[name])
+    for other in left:
+      if other != name and program(self.cells[other]) == mine:
+        lock = locks.Lock(self.workdir, other)
+        if not lock.take():
+          return True
+        lock.free()
+    return False
+
+  def take(self, left):
+    """(name, lock) of the next cell, or None; first of those that need no program twice."""
+    for patient in (True, False):
       for name in left:
+        if patient and self.compiling(name, left):
+          continue
         lock = locks.Lock(self.workdir, name)
         if lock.take():
           if not self.settled(name):
-            self.run(name)
-            ran = True
+            return name, lock
           lock.free()
-      if not ran:
+    return None
+
+  def loop(self):
+    """Until every cell of the plan is settled, here or by anyone else."""
+    while left := [n for n in self.plan['order'][self.index] if not self.settled(n)]:
+      if taken := self.take(left):
+        self.run(taken[0])
+        taken[1].free()
+      else:
         time.sleep(0.2)  # what is left is in other hands: wait, and take over if they die
       if os.getppid() != self.parent:
         sys.exit('the launcher is gone')

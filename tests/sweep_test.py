@@ -21,6 +21,7 @@ from scripts import cli
 from scripts import experiment
 from scripts import launch
 from scripts import locks
+from scripts import worker
 from tests import fake_runner
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -108,6 +109,21 @@ class OrderTest(absltest.TestCase):
     first, second = launch.order(plan, 2)
     self.assertEqual((first[:2], second[:2]), (['a0', 'a1'], ['a2', 'a3']))
     self.assertEqual(first[2], second[1])  # an idle worker takes what its owner reaches last
+
+  def test_no_program_is_compiled_twice_where_there_is_other_work(self):
+    workdir = fake_runner.folder(self)
+    plan = {'short': cell(scalars={'task.horizon': 2}), 'long': cell(scalars={'task.horizon': 8}),
+            'other': cell(setting='4')}
+    names = list(plan)
+    taker = worker.Worker(dict(
+        workdir=str(workdir), launch='x', runner='tests.fake_runner:run', order=[names],
+        cells={k: v.to_json() for k, v in plan.items()}), 0, 1)
+    self.assertEqual(taker.take(names)[0], 'short')
+    held = locks.Lock(workdir, 'short')
+    self.assertTrue(held.take())
+    self.assertEqual(taker.take(names)[0], 'other')
+    self.assertEqual(taker.take(['short', 'long'])[0], 'long')  # nothing else is left
+    held.free()
 
 
 class LiveTest(absltest.TestCase):

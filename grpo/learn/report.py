@@ -43,7 +43,7 @@ def credit(trained: types.Rollout, credit_, values_PGT, now) -> dict:
   if values_PGT is None:
     return out
   valid_PGT = credit_.value_mask_PGT
-  order_PGT = jnp.cumsum(valid_PGT, axis=2) - 1
+  order_PGT = masked.running_count(valid_PGT) - 1
   length_PG1 = jnp.sum(valid_PGT, axis=2, keepdims=True)
   part_PGT = (order_PGT * POSITIONS) // jnp.maximum(length_PG1, 1)
   parts = jnp.arange(POSITIONS)[:, None, None, None]

@@ -161,7 +161,8 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
     def loss(params, data):
       part, weights = data
       logp_PGT, entropy_PGT = map(types.stream, scoring.score(
-          parts.policy, params, part.rollout, parts.layout, temperature))
+          parts.policy, params, part.rollout, parts.layout, temperature,
+          bonus=needs.bonus(method)))
       return methods.policy_loss(method, logp_PGT, entropy_PGT, part.old, part.reference,
                                  part.credit, weights)
 

@@ -15,6 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from grpo import masked
+
 __all__ = ['Part', 'shared', 'own', 'stored', 'attend', 'causal', 'rotate', 'angles', 'positions']
 
 _HIDDEN = -1e30  # finite: a query that sees nothing (a pad) must not turn into NaN
@@ -104,7 +106,7 @@ def causal(queries, keys_PHNWD, values_PHNWD, valid_PNW, prompt: Part | None):
 
 def positions(valid_PNW, before_PN):
   """Place of each token among the valid ones: pads take no place. int32 [P,N,W]."""
-  count_PNW = jnp.cumsum(valid_PNW, axis=-1, dtype=jnp.int32)
+  count_PNW = masked.running_count(valid_PNW)
   return jnp.maximum(before_PN[..., None] + count_PNW - 1, 0)
 
 

@@ -124,19 +124,21 @@ def _read(policy, params, rollout, layout):
   return _before(prefix.last[:, None], hidden, layout), _actions(tokens_PNW, layout)
 
 
-def _scores(policy, params, before, tokens, temperature, chunk):
+def _scores(policy, params, before, tokens, temperature, chunk, bonus):
   P, N, S, A, D = before.shape
   chunk = max(1, _CHUNK // (P * N * policy.vocab)) if chunk is None else chunk
 
   def function(hidden, tokens):
     logits = policy.logits(params, hidden)
-    return token_logp(logits, tokens, temperature), entropy(logits, temperature)
+    read = logits if bonus else jax.lax.stop_gradient(logits)
+    return token_logp(logits, tokens, temperature), entropy(read, temperature)
 
   out = _in_chunks(function, before.reshape(P, N, S * A, D), tokens.reshape(P, N, S * A), chunk)
   return jax.tree.map(lambda x: x.reshape(P, N, S, A), out)
 
 
-def score(policy, params, rollout, layout, temperature, *, chunk: int | None = None):
+def score(policy, params, rollout, layout, temperature, *, chunk: int | None = None,
+          bonus: bool = True):
   """Log-probability and entropy of every trained token under `params`.
 
   Args:
@@ -146,13 +148,14 @@ def score(policy, params, rollout, layout, temperature, *, chunk: int | None = N
     layout: types.Layout of the windows.
     temperature: that of the sampler; logits are divided by it. Scalar, may be traced.
     chunk: action slots of a row whose logits are alive at once; None chooses by size.
+    bonus: whether the entropy carries a gradient, which costs another pass over the logits.
 
   Returns:
     (logp_PGSL, entropy_PGSL), float32 nats, 0 off the mask.
   """
   _check(rollout, layout)
   before, tokens = _read(policy, params, rollout, layout)
-  out = _scores(policy, params, before, tokens, temperature, chunk)
+  out = _scores(policy, params, before, tokens, temperature, chunk, bonus)
   return tuple(_place(x, rollout.mask, layout) for x in out)
 
 
@@ -186,7 +189,7 @@ def answers(policy, params, rollout, layout, temperature, answer_P):
   _check(rollout, layout)
   before, tokens = _read(policy, params, rollout, layout)
   target = jnp.broadcast_to(answer_P[:, None, None, None], tokens.shape)
-  logp, _ = _scores(policy, params, before, target, temperature, None)
+  logp, _ = _scores(policy, params, before, target, temperature, None, False)
   return _place(logp, rollout.mask, layout)
 
 

@@ -46,7 +46,7 @@ def fixed(mask_PGT: jax.Array, turn_PGT: jax.Array, segment_PGT: jax.Array, *, l
           count: int) -> tuple[jax.Array, int]:
   """Blocks of `length` trained tokens. Tokens past `count` blocks join the last one."""
   del turn_PGT, segment_PGT
-  index_PGT = jnp.cumsum(jnp.asarray(mask_PGT, jnp.int32), axis=2) - 1
+  index_PGT = masked.running_count(mask_PGT) - 1
   return _on(mask_PGT, jnp.minimum(index_PGT // length, count - 1)), count
 
 

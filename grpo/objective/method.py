@@ -52,6 +52,7 @@ from grpo.objective import critic as critics
 from grpo.objective import drift
 from grpo.objective import filters
 from grpo.objective import gates
+from grpo.objective import needs
 from grpo.objective import returns as returns_lib
 from grpo.objective import weigh as weighing
 
@@ -267,7 +268,8 @@ def policy_loss(method: Method, logp_PGT: jax.Array, entropy_PGT: jax.Array | No
     metrics['kl/reference'] = types.Mean.of(logp_PGT - ref_logp_PGT, mask_PGT)
   if entropy_PGT is not None:
     entropy_PGT = masked.clean(entropy_PGT, mask_PGT)
-    loss_PGT = loss_PGT - method.entropy_coef * entropy_PGT
+    if needs.bonus(method):
+      loss_PGT = loss_PGT - method.entropy_coef * entropy_PGT
     metrics['entropy'] = types.Mean.of(entropy_PGT, mask_PGT)
   loss = aggregates.apply(weights.policy_PGT, loss_PGT)
   loss = loss - aggregates.apply(weights.auxiliary_PGT, logp_PGT)

@@ -7,7 +7,7 @@ from grpo.objective import gae
 from grpo.objective import kl
 from grpo.objective import rewards
 
-__all__ = ['reference', 'entropy', 'potential', 'answer']
+__all__ = ['reference', 'entropy', 'bonus', 'potential', 'answer']
 
 
 def reference(method) -> bool:
@@ -20,6 +20,11 @@ def reference(method) -> bool:
 def entropy(method) -> bool:
   """Whether credit reads entropies of the policy that is held fixed."""
   return binding.plain(method.advantages) is agents.empg
+
+
+def bonus(method) -> bool:
+  """Whether the loss pays for entropy. A traced coefficient may be anything."""
+  return not (isinstance(method.entropy_coef, (int, float)) and method.entropy_coef == 0)
 
 
 def potential(method) -> bool:
