@@ -188,7 +188,8 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.sample.prompts = by(8, 16, 128)   # P, prompts a step; divisible by minibatches * micro
   c.sample.group = by(4, 8, 16)       # G, samples of a prompt
   c.sample.temperature = 1.0            # > 0; enters the log-probs of sampler and trainer alike
-  c.sample.lag = 0                      # steps a rollout waits before it is trained on
+  c.sample.lag = 0                      # steps a (single) rollout waits before it is trained on
+  c.sample.delay = slot('constant')     # rollout/delays.py: how long each one takes
   c.sample.over = 1                     # groups played for each trained one: method.filter chooses
   c.sample.greedy = 0                   # greedy episodes a prompt, not trained on: the baseline
   c.sample.reference = 0                # episodes of the reference a prompt, likewise: V* of A*-PO
@@ -227,8 +228,7 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   m.advantages = slot('group_zscore')       # objective/advantages.py or baselines.py
   m.old = 'sampler'                         # anchor of ratios: sampler, recomputed or reference
   m.ratio = slot('token')                   # objective/ratios.py
-  # objective/surrogates.py, trust.py or quadratic.py
-  m.surrogate = slot('ppo_clip', low=0.2, high=0.2)
+  m.surrogate = slot('ppo_clip', low=0.2, high=0.2)  # objective/surrogates, trust or quadratic.py
   m.kl = slot('none')                       # objective/kl.py, in the loss
   m.kl_coef = 0.0                           # weight of that term; needs a kl other than none
   m.entropy_coef = 0.0                      # weight of an entropy bonus

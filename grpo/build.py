@@ -4,7 +4,7 @@ Scalars of a config may be replaced by traced values (`overrides`), which is how
 program serves a grid of learning rates, clip ranges or task knobs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 import dataclasses
 import importlib
 import inspect
@@ -21,6 +21,7 @@ from grpo.models import tabular
 from grpo.models import transformer
 from grpo.objective import method as methods
 from grpo.rollout import branch
+from grpo.rollout import delays
 from grpo.tasks import base as task_base
 from grpo.tasks import interventions
 
@@ -52,6 +53,7 @@ class Parts:
   critic: models.Critic | None
   method: methods.Method
   branch: branch.Plan | None
+  delay: Callable             # of rollout/delays.py
   optimiser: optax.GradientTransformation
   critic_optimiser: optax.GradientTransformation | None
   config: Mapping[str, Any]   # the same numbers, as nested dicts
@@ -91,6 +93,7 @@ def parts(config, overrides: Mapping[str, Any] | None = None) -> Parts:
       method=slots.method(c['method'], layout),
       branch=slots.slot(branch, c['method']['branch'], 'method.branch',
                    dict(group=c['sample']['group'], turns=layout.max_turns))(),
+      delay=slots.slot(delays, c['sample']['delay'], 'sample.delay'),
       optimiser=_optimiser(c['train'], c['train']['learning_rate']),
       critic_optimiser=critic and _optimiser(
           c['train'], c['method']['critic']['learning_rate']),

@@ -66,6 +66,13 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   w = c['window']
   yield slotted.number(w['forget']) and not 0 <= w['forget'] < max(w['carry'], 1), (
       f'window.forget={w["forget"]}: must be in 0..window.carry-1, and window.carry={w["carry"]}')
+  d = s['delay']
+  yield d['name'] != 'constant' and s['lag'] == 0, (
+      f'sample.delay={d["name"]} needs sample.lag of at least 1: the steps a single rollout waits')
+  spread = d.get('sigma', 0.0)
+  yield not slotted.number(spread) or not 0 <= spread <= 3, (
+      f'sample.delay.sigma: must be a number from 0 to 3, for the line has a fixed size; got '
+      f'{spread}')
   parts = u['minibatches'] * u['micro']
   yield s['prompts'] % (parts * c['mesh']['data']) != 0, (
       f'sample.prompts={s["prompts"]} must be divisible by train.minibatches={u["minibatches"]} x '

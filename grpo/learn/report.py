@@ -11,6 +11,7 @@ from grpo import types
 
 __all__ = ['rollout', 'credit', 'optimiser', 'gap', 'POSITIONS']
 
+AGES = (0, 1, 2, 4, 8, 16)  # edges of the histogram of staleness, in steps
 POSITIONS = 4   # parts of an episode that explained variance is reported for
 
 
@@ -32,14 +33,22 @@ def rollout(sampled: types.Rollout) -> dict:
   }
 
 
-def credit(trained: types.Rollout, credit_, values_PGT, now) -> dict:
-  """Credit as it was trained on, and the health of the critic."""
+def credit(trained: types.Rollout, credit_, values_PGT, now, stale: bool = False) -> dict:
+  """Credit as it was trained on, and the health of the critic; with `stale`, how old it is."""
   mask_PGT = credit_.mask_PGT
   out = {
       'advantage/abs': types.Mean.of(jnp.abs(credit_.advantages_PGT), mask_PGT),
       'group/kept': types.Mean.of(jnp.any(mask_PGT, axis=2)),
       'stale/lag': types.Mean.of(now - trained.version, jnp.any(mask_PGT, axis=2)),
   }
+  if stale:
+    kept_PG = jnp.any(mask_PGT, axis=2)
+    age_PG = jnp.where(kept_PG, now - trained.version, 0)
+    out['stale/lag_max'] = types.Peak.of(age_PG)
+    for low, high in zip(AGES, (*AGES[1:], None), strict=True):  # a histogram, by doubling
+      here_PG = (age_PG >= low) & (True if high is None else age_PG < high)
+      name = f'{low}_up' if high is None else str(low) if high == low + 1 else f'{low}_{high - 1}'
+      out[f'stale/share_{name}'] = types.Mean.of(here_PG, kept_PG)
   if values_PGT is None:
     return out
   valid_PGT = credit_.value_mask_PGT

@@ -42,16 +42,16 @@ def initial(parts, key, params=None) -> states.TrainState:
     if parts.method.critic.start == 'policy':
       critic_params = parts.critic.graft(critic_params, params)
     critic_opt = parts.critic_optimiser.init(critic_params)
-  lag = parts.config['sample']['lag']
+  c = parts.config['sample']
   shapes = None
-  if lag or parts.method.memory:
+  if c['lag'] or parts.method.memory:
     shapes = jax.eval_shape(lambda p, k: _chosen(parts, sample(parts, p, k, 0), 0)[0], params, key)
   return states.TrainState(
       step=jnp.zeros([], jnp.int32), key=key, params=params,
       opt_state=parts.optimiser.init(params),
       critic_params=critic_params, critic_opt_state=critic_opt,
       reference=jax.tree.map(jnp.copy, params) if needs.reference(parts.method) else None,
-      waiting=staleness.empty(shapes, lag),
+      waiting=staleness.line(shapes, c['lag'], c['group'], c['delay']),
       counters=states.no_counts(), bad_step=jnp.full([], -1, jnp.int32),
       memory=memories.initial(parts.method.memory, shapes))
 
@@ -91,7 +91,9 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
   c = parts.config
   played = place(sample(parts, state.params, state.key, state.step, axis_name, place))
   fresh, of_step = _chosen(parts, played, state.step, place)
-  waiting, rollout, ready = staleness.exchange(state.waiting, fresh, state.step)
+  waiting, rollout, ready = staleness.exchange(state.waiting, fresh, state.step,
+                                               _durations(parts, state, fresh))
+  rollout = place(rollout)
   ok = ready & (state.bad_step < 0)
 
   old, reference, values, last, entropy = _score(parts, state, rollout)
@@ -186,7 +188,7 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
       waiting=waiting, counters=_count(parts, state.counters, [played, greedy, guided], credit),
       memory=_remember(parts, state, rollout, old, reference, ready),
       bad_step=jnp.where((state.bad_step < 0) & ~finite, state.step, state.bad_step))
-  of_step |= report.credit(rollout, credit, values, state.step)
+  of_step |= report.credit(rollout, credit, values, state.step, c['sample']['lag'] > 0)
   out = types.Metrics.pack(of_step | report.gap(first)).join(policy_metrics)
   return new, out if critic_metrics is None else out.join(critic_metrics)
 
@@ -199,6 +201,18 @@ def _chosen(parts, played, now, place=lambda tree: tree):
     return fresh, metrics
   fresh, found = refill.first(parts.method.filter, fresh, c['prompts'], now)
   return place(fresh), metrics | found
+
+
+def _durations(parts, state, rollout):
+  """How long each rollout of this step takes to play, for a pool: f32 [P,G]."""
+  if not isinstance(state.waiting, staleness.Pool):
+    return None
+
+  def normal(prompt, sample):
+    return jax.random.normal(keys.stream(state.key, 'delay', state.step, prompt, sample))
+
+  normal_PG = jax.vmap(jax.vmap(normal))(rollout.prompt_id, rollout.sample_id)
+  return parts.delay(normal_PG, jnp.sum(rollout.mask, axis=(2, 3)))
 
 
 @types.pytree
