@@ -35,9 +35,11 @@ TASKS = (*((name, {}) for name in tasks.__all__), ('horizon', dict(max_turns=256
 
 def parts(config, work: works.Work) -> build.Parts:
   """Parts of a training step on `work`; what it leaves open comes from `config`."""
-  overrides = {'sample.prompts': work.prompts, 'sample.group': work.group, 'sample.lag': 0,
+  overrides = {'sample.prompts': work.prompts, 'sample.group': work.group, 'sample.lag': work.lag,
                'sample.temperature': 1.0, 'train.micro': work.micro, 'train.minibatches': 1,
                'train.epochs': 1}
+  if work.delay != 'constant':
+    overrides |= {'sample.delay': dict(name=work.delay, sigma=1.0)}
   if work.ref:
     overrides |= {'method.kl': dict(name='k3'), 'method.kl_coef': 0.04}
   return dataclasses.replace(

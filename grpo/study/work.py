@@ -26,7 +26,8 @@ class Work:
 
   After each action but the last the policy reads `observation` tokens. `stops` token ids (0 for
   none) end an action early. `ref` adds a KL term to a frozen reference. `micro` parts of a batch
-  are trained one after the other, which changes no result. `seeds` runs share one program.
+  are trained one after the other, which changes no result. `seeds` runs share one program. `lag`
+  batches wait in a delay line whose law is `delay`.
   """
   layers: int = 4
   hidden: int = 128
@@ -44,6 +45,8 @@ class Work:
   stops: int = 0
   micro: int = 1
   seeds: int = 1
+  lag: int = 0
+  delay: str = 'constant'
   ref: bool = False
   scan: bool = False
   dtype: str = 'float32'
