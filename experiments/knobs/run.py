@@ -68,9 +68,7 @@ HELPS = dict(
     horizon_votes=('horizon', dict(max_sources=5, sources=5, unreliable=0.4), 'sources', (1, 3, 5)))
 WINDOWS = dict(horizon=((16, 8, 4, 2, 1), (0, 1, 2, 3)), triage=((16, 4, 2, 1), ()))
 CARRY = 4
-# The trained policy plays longer episodes than it has room for, up to REACH turns, in windows with
-# VIEW new turns behind a carry of CARRY.
-REACH, VIEW = 32, 8
+REACH = 32  # turns of the longest episodes of the trained policy, in one window
 
 
 def config(task: str, size: str):
@@ -104,10 +102,9 @@ def trained(c, todo: list[tuple[str, float]]) -> list[float]:
   easy = {f'task.{knob}': float(c.task[knob]) for knob, _ in todo}
   params, _ = actors.warm_start(c, [0], settings={name: [x] for name, x in easy.items()})
   subset, names = actors.shared(c, sorted(easy))
-  subset = [subset, subset | dict(
-      task=subset['task'] | dict(max_turns=REACH),
-      window=subset['window'] | dict(turns=VIEW, carry=CARRY))]
-  evaluates = [actors.programs(json.dumps(x, sort_keys=True), names)[0] for x in subset]
+  wide = subset | dict(task=subset['task'] | dict(max_turns=REACH),
+                       window=subset['window'] | dict(turns=REACH))
+  evaluates = [actors.programs(json.dumps(x, sort_keys=True), names)[0] for x in (subset, wide)]
   out = []
   for knob, value in todo:
     evaluate = evaluates[knob == 'horizon' and value > c.task.max_turns]

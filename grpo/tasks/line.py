@@ -16,8 +16,9 @@ part, one order at a time; usable from the next turn on). Any other word is `run
 
 Untouched, the r-th of K wearing machines is wrecked at a + (0.5 + 0.3 (r + u) / max(K, 2)) S, u
 uniform, and a service before a + S / 4 does not last. The shift pays on its last turn, T: success
-is output of at least T - K, the services that are needed and no turn more (plus `delay` turns for
-each change of product). reward = partial * min(1, output / (T - K)) + (1 - partial) * success.
+is output of at least a quota, T - K, the services that are needed and no turn more, less the turns
+lost while a change of product was under way (up to `delay` for each that was called for), and at
+least 1. reward = partial * min(1, output / quota) + (1 - partial) * success.
 
     prompt       rule rule set-a want-b spare-2 stock-1 g0 g2 g0 g1
     observation  report, news of the product, stock, and a gauge for each machine
@@ -86,7 +87,9 @@ class State:
   setup: jax.Array      # int32 []; product that is made
   want: jax.Array       # int32 []; product that is wanted
   output: jax.Array     # int32 []; good pieces
-  spare: jax.Array      # int32 []; turns that may be lost
+  spare: jax.Array      # int32 []; turns that may be lost to services
+  grace: jax.Array      # int32 []; turns that may be lost to changes of product: delay for each
+  waited: jax.Array     # int32 []; turns that were lost to them
   broken: jax.Array     # bool [2]; rules that were broken
   horizon: jax.Array    # int32 []; T
   lag: jax.Array        # int32 []; delay
@@ -153,8 +156,9 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
     state = State(
         turn=zero, age=age, rate=rate, wrecked=no, shown=no, liar=liar, bias=no.astype(jnp.int32),
         due=no.astype(jnp.int32), inspected=no, stock=zero + 1, coming=zero, turning=zero,
-        setup=setup, want=want, output=zero, spare=decisive + lag * (setup != want),
-        broken=jnp.zeros(2, bool), horizon=horizon, lag=lag, number=number, noise=noise)
+        setup=setup, want=want, output=zero, spare=decisive, grace=lag * (setup != want),
+        waited=zero, broken=jnp.zeros(2, bool), horizon=horizon, lag=lag, number=number,
+        noise=noise)
     rule = place['rule'] + jnp.where(jnp.arange(2) < rules, 1 + jnp.arange(2), 0)
     head = jnp.stack([place['setup'] + setup, place['news'] + 1 + want, place['spare'] + decisive,
                       place['stock'] + state.stock])
@@ -182,6 +186,7 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
     wrecked = state.wrecked & ~works
     down = serviced | stop | wrecked
     output = state.output + (~jnp.any(down) & (setup == state.want))
+    waited = state.waited + ((turning > 0) & (setup != state.want))
     begin, length = watch(state.horizon)
     life = state.horizon - begin - EARLY * length
     rate = jnp.where(works & (state.rate > 0), 1 / life, state.rate)
@@ -199,17 +204,18 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
         bias=jnp.where(inspect, 0, bias), due=jnp.maximum(due - 1, 0),
         inspected=(state.inspected | inspect) & ~accepted, stock=stock,
         coming=jnp.maximum(coming - 1, 0), turning=jnp.maximum(turning - 1, 0), setup=setup,
-        want=want, output=output, spare=state.spare + lag * flip, broken=broken)
+        want=want, output=output, grace=state.grace + lag * flip, waited=waited, broken=broken)
 
     found = jnp.max(jnp.where(inspect, 1 + jnp.where(state.wrecked, LEVELS, _level(age)), 0))
     report = place['report'] + jnp.where(lacking, LEVELS + 2, found)
     news = place['news'] + jnp.where(flip, 1 + want, 0)
     observation = jnp.concatenate([jnp.stack([report, news, place['stock'] + stock]),
                                    place['gauge'] + gauge(after)]).astype(jnp.int32)
-    over, quota = after.turn >= state.horizon, state.horizon - after.spare
+    over, waits = after.turn >= state.horizon, jnp.minimum(after.waited, after.grace)
+    quota = jnp.maximum(state.horizon - state.spare - waits, 1)
     kept = ~jnp.any(broken & (jnp.arange(2) < scenes.whole(knobs, 'rules', 0, 2)))
     success = (over & kept & (output >= quota)).astype(jnp.float32)
-    share = jnp.minimum(output / jnp.maximum(quota, 1), 1.0) * (over & kept)
+    share = jnp.minimum(output / quota, 1.0) * (over & kept)
     reward = partial * share + (1 - partial) * success
     return base.Step(after, observation, jnp.ones(observation.shape, bool), reward, success, over,
                      jnp.asarray(False))
