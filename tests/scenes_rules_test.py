@@ -69,29 +69,29 @@ class LineTest(parameterized.TestCase):
 
   def test_a_longer_shift_is_the_same_watch_between_quiet_turns(self):
     task = runs.build('line', max_turns=31)
-    words = scenes.parse(task, 'order run inspect-1 service-1 order inspect-2 service-2 service-3 '
-                               'stop-4 order service-4 run')
     step = jax.jit(task.step)
 
-    def play(turns, key):
+    def play(turns, key, words):
       knobs = {k: jnp.float32(v) for k, v in (task.knobs | dict(
-          horizon=turns, decisive=4, visibility=1, undo=1)).items()}
-      state, seen = task.reset(key, knobs)[0], []
+          horizon=turns, decisive=4, visibility=1)).items()}
+      state, seen, words = task.reset(key, knobs)[0], [], scenes.parse(task, words)
       for t in range(turns):
-        quiet = (turns - 12) // 2
-        word = words[t - quiet] if quiet <= t < quiet + 12 else task.vocab.index('run')
+        at = t - (turns - 12) // 2
+        word = words[at] if 0 <= at < len(words) else task.vocab.index('run')
         out = step(state, jnp.array([word], jnp.int32), jnp.ones(1, bool), knobs)
         seen.append(task.render(out.observation, out.valid))
         state = out.state
       return seen, state
 
     for seed in range(4):
-      short, _ = play(12, keys.root(seed))
-      long, state = play(31, keys.root(seed))
+      words = 'order run inspect-1 order inspect-2 stop-3 run stop-4 run inspect-4 run run'
+      short, _ = play(12, keys.root(seed), words)
+      long, state = play(31, keys.root(seed), words)
       self.assertLen(set(long[:9]), 1, 'nothing happens before the watch')
       self.assertEqual(long[9:21], short)
-      # What was served in time, not before the third turn of the watch, lasts to the end.
-      self.assertFalse(bool(state.wrecked[0]))
+      self.assertTrue(np.all(state.wrecked))
+      for words, lasts in (('service-1', False), ('run run run service-1', True)):
+        self.assertEqual(bool(play(31, keys.root(seed), words)[1].wrecked[0]), not lasts)
 
   def test_service_and_order_take_effect_late(self):
     for lag, words, stock in ((0, 'service-1 order run', [0, 1, 1]),
