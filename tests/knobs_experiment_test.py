@@ -22,7 +22,7 @@ def expected(size):
   for name in run.SMOKE if size == 'smoke' else run.TASKS:
     todo = run.settings(name, size)
     out |= {(name, *point, policy) for policy in run.POLICIES
-            for point in (run.reached(todo) if policy == 'trained' else todo)}
+            for point in (run.reached(name, todo) if policy == 'trained' else todo)}
   for case, (name, *_) in run.HELPS.items():
     if size != 'smoke' or name in run.SMOKE:
       out |= {(case, *point, policy) for policy in run.POLICIES

@@ -68,7 +68,9 @@ HELPS = dict(
     horizon_votes=('horizon', dict(max_sources=5, sources=5, unreliable=0.4), 'sources', (1, 3, 5)))
 WINDOWS = dict(horizon=((16, 8, 4, 2, 1), (0, 1, 2, 3)), triage=((16, 4, 2, 1), ()))
 CARRY = 4
-REACH = 32  # turns of the longest episodes of the trained policy, in one window
+# Turns of the longest episodes of the trained policies: their room, and in `line`, where 16 turns
+# are only four more than in the easy case, twice that, in one window.
+REACH = dict(horizon=16, line=32, meeting=16, triage=16)
 
 
 def config(task: str, size: str):
@@ -102,8 +104,9 @@ def trained(c, todo: list[tuple[str, float]]) -> list[float]:
   easy = {f'task.{knob}': float(c.task[knob]) for knob, _ in todo}
   params, _ = actors.warm_start(c, [0], settings={name: [x] for name, x in easy.items()})
   subset, names = actors.shared(c, sorted(easy))
-  wide = subset | dict(task=subset['task'] | dict(max_turns=REACH),
-                       window=subset['window'] | dict(turns=REACH))
+  reach = REACH[c.task.name]
+  wide = subset | dict(task=subset['task'] | dict(max_turns=reach),
+                       window=subset['window'] | dict(turns=reach))
   evaluates = [actors.programs(json.dumps(x, sort_keys=True), names)[0] for x in (subset, wide)]
   out = []
   for knob, value in todo:
@@ -124,14 +127,14 @@ def scripted(task: str, c, todo: list[tuple[str, float]], policy: str) -> list[f
   return [float(score(easy | {knob: value}, keys.root(1))[0].mean()) for knob, value in todo]
 
 
-def reached(todo: list[tuple[str, float]]) -> list[tuple[str, float]]:
+def reached(task: str, todo: list[tuple[str, float]]) -> list[tuple[str, float]]:
   """The settings that the trained policy plays, too."""
-  return [(knob, v) for knob, v in todo if knob != 'horizon' or v <= REACH]
+  return [(knob, v) for knob, v in todo if knob != 'horizon' or v <= REACH[task]]
 
 
 def group(label: str, task: str, c, todo: list[tuple[str, float]], policy: str) -> list[dict]:
   """Rows of one policy, under the name `label`."""
-  where = reached(todo) if policy == 'trained' else todo
+  where = reached(task, todo) if policy == 'trained' else todo
   found = trained(c, where) if policy == 'trained' else scripted(task, c, todo, policy)
   return [dict(task=label, knob=knob, value=value, policy=policy, success=success,
                episodes=c.evaluate.prompts, easy=c.task[knob])
