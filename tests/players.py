@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from grpo import keys
+from grpo.tasks import line as line_task
 from tests import episodes as runs
 
 
@@ -27,7 +28,8 @@ def line(task):
   def act(memory, prompt, seen, turn, horizon):
     done, ordered = memory
     seen = jnp.where(turn == 0, jnp.roll(prompt, machines + 3)[:machines + 3], seen)
-    worn = (seen[3:] - levels >= 2) & ~done & (4 * turn >= horizon)
+    begin, length = line_task.watch(horizon)
+    worn = (seen[3:] - levels >= 2) & ~done & (4 * (turn - begin) >= length)
     stock = seen[2] > empty
     go, lack = jnp.any(worn) & stock, ~stock & ~ordered
     action = jnp.where(go, service[jnp.argmax(seen[3:] * worn)], jnp.where(lack, order, run))

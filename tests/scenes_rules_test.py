@@ -67,6 +67,32 @@ class LineTest(parameterized.TestCase):
     self.assertEqual([text.split()[3] for text in texts], ['g5', 'gX', 'g0', 'g0'])
     self.assertEqual(int(out.state.output), 3)
 
+  def test_a_longer_shift_is_the_same_watch_between_quiet_turns(self):
+    task = runs.build('line', max_turns=31)
+    step = jax.jit(task.step)
+
+    def play(turns, key, words):
+      knobs = {k: jnp.float32(v) for k, v in (task.knobs | dict(
+          horizon=turns, decisive=4, visibility=1)).items()}
+      state, seen, words = task.reset(key, knobs)[0], [], scenes.parse(task, words)
+      for t in range(turns):
+        at = t - (turns - 12) // 2
+        word = words[at] if 0 <= at < len(words) else task.vocab.index('run')
+        out = step(state, jnp.array([word], jnp.int32), jnp.ones(1, bool), knobs)
+        seen.append(task.render(out.observation, out.valid))
+        state = out.state
+      return seen, state
+
+    for seed in range(4):
+      words = 'order run inspect-1 order inspect-2 stop-3 run stop-4 run inspect-4 run run'
+      short, _ = play(12, keys.root(seed), words)
+      long, state = play(31, keys.root(seed), words)
+      self.assertLen(set(long[:9]), 1, 'nothing happens before the watch')
+      self.assertEqual(long[9:21], short)
+      self.assertTrue(np.all(state.wrecked))
+      for words, lasts in (('service-1', False), ('run run run service-1', True)):
+        self.assertEqual(bool(play(31, keys.root(seed), words)[1].wrecked[0]), not lasts)
+
   def test_service_and_order_take_effect_late(self):
     for lag, words, stock in ((0, 'service-1 order run', [0, 1, 1]),
                               (2, 'service-1 order run run run', [0, 0, 0, 1, 1])):

@@ -45,6 +45,9 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
         count = np.array([found[values[i]]['episodes'] for i in at])
         error = 1.96 * np.sqrt(score * (1 - score) / count)
         ax.errorbar(at, score, error, label=policy, capsize=1.5, **style)
+      # The value that was imitated, the easy case, is marked where it is not the first.
+      if here[0]['easy'] in values[1:]:
+        ax.axvline(values.index(here[0]['easy']), color='0.8', linewidth=0.8, zorder=0)
       ax.set_xticks(range(len(values)), [f'{v:g}' for v in values], rotation=60)
       ax.set_ylim(-0.04, 1.04)
       ax.set_xlabel(knob)

@@ -9,7 +9,8 @@ settings of a task are scored on the same instances and the same noise, so a dif
 knob's. A row is (task, knob, value, policy).
 
 What windows lose is no knob of a task: `windows` takes such policies in three cases and changes the
-windows of the trained one, which imitated in a single window. A row's task is then a case.
+windows of the trained one, which imitated in a single window. A row's task is then a case. So it is
+in `helped`, where a policy imitated in a setting in which a knob can help.
 """
 
 import importlib
@@ -59,14 +60,27 @@ CASES = dict(
     horizon=dict(horizon_cue=dict(drift=0.0), horizon_mode=dict(drift=0.2)),
     triage=dict(triage_signs=dict(drift=0.0)))
 ROOMS = dict(horizon=dict(horizon=16), triage=dict(horizon=8, max_turns=16))
+# Cases of knobs that help, by name: the task, what differs from the easy case, the knob and its
+# values. The policy imitates under what differs, the value of the knob included. Of two sources
+# that differ nobody knows which one lies, so their number is odd.
+HELPS = dict(
+    triage_worse=('triage', dict(drift=0.2, visibility=0.5), 'visibility', SHARE),
+    horizon_votes=('horizon', dict(max_sources=5, sources=5, unreliable=0.4), 'sources', (1, 3, 5)))
 WINDOWS = dict(horizon=((16, 8, 4, 2, 1), (0, 1, 2, 3)), triage=((16, 4, 2, 1), ()))
 CARRY = 4
+# Turns of the longest episodes of the trained policies: their room, and in `line`, where 16 turns
+# are only four more than in the easy case, twice that, in one window.
+REACH = dict(horizon=16, line=32, meeting=16, triage=16)
 
 
 def config(task: str, size: str):
   """The easy case of a task, and how its policy is trained."""
+  return _config(task, size, TASKS[task][0])
+
+
+def _config(task, size, values):
   c = base.get_config(f'smoke,{task}')
-  for field, value in TASKS[task][0].items():
+  for field, value in values.items():
     c.task[field] = value
   c.window.turns = c.task.max_turns
   c.clone.pass_rate, c.clone.steps, c.clone.every = GOAL[size], STEPS[size], 20
@@ -81,7 +95,7 @@ def settings(task: str, size: str) -> list[tuple[str, float]]:
   """Pairs of (knob, value); a smoke run has the ends of two knobs."""
   grid = TASKS[task][1]
   if size == 'smoke':
-    return [(k, v) for k in ('switch', 'horizon') for v in (grid[k][0], grid[k][3])]
+    return [(k, v) for k in ('switch', 'horizon') for v in (grid[k][0], grid[k][2])]
   return [(knob, value) for knob, values in grid.items() for value in values]
 
 
@@ -90,9 +104,13 @@ def trained(c, todo: list[tuple[str, float]]) -> list[float]:
   easy = {f'task.{knob}': float(c.task[knob]) for knob, _ in todo}
   params, _ = actors.warm_start(c, [0], settings={name: [x] for name, x in easy.items()})
   subset, names = actors.shared(c, sorted(easy))
-  evaluate = actors.programs(json.dumps(subset, sort_keys=True), names)[0]
+  reach = REACH[c.task.name]
+  wide = subset | dict(task=subset['task'] | dict(max_turns=reach),
+                       window=subset['window'] | dict(turns=reach))
+  evaluates = [actors.programs(json.dumps(x, sort_keys=True), names)[0] for x in (subset, wide)]
   out = []
   for knob, value in todo:
+    evaluate = evaluates[knob == 'horizon' and value > c.task.max_turns]
     _, values = actors.traced({k: [v] for k, v in (easy | {f'task.{knob}': value}).items()})
     out.append(float(evaluate(params, keys.root(1)[None], 0, values)[0][0]))
   return out
@@ -101,12 +119,38 @@ def trained(c, todo: list[tuple[str, float]]) -> list[float]:
 def scripted(task: str, c, todo: list[tuple[str, float]], policy: str) -> list[float]:
   """Success of the expert or of uniform words in each setting."""
   make = importlib.import_module(f'grpo.tasks.{task}').make
-  rooms = {k: v for k, v in TASKS[task][0].items() if k in ('goals', 'max_sources')}
+  rooms = {k: c.task[k] for k in ('goals', 'max_sources') if k in TASKS[task][0]}
   made = make(max_turns=LONG, **rooms)
   act = made.expert if policy == 'expert' else play.uniform(made)
   score = play.scores(made, act, c.evaluate.prompts)
   easy = {k: c.task[k] for k in made.knobs if k in c.task}
   return [float(score(easy | {knob: value}, keys.root(1))[0].mean()) for knob, value in todo]
+
+
+def reached(task: str, todo: list[tuple[str, float]]) -> list[tuple[str, float]]:
+  """The settings that the trained policy plays, too."""
+  return [(knob, v) for knob, v in todo if knob != 'horizon' or v <= REACH[task]]
+
+
+def group(label: str, task: str, c, todo: list[tuple[str, float]], policy: str) -> list[dict]:
+  """Rows of one policy, under the name `label`."""
+  where = reached(task, todo) if policy == 'trained' else todo
+  found = trained(c, where) if policy == 'trained' else scripted(task, c, todo, policy)
+  return [dict(task=label, knob=knob, value=value, policy=policy, success=success,
+               episodes=c.evaluate.prompts, easy=c.task[knob])
+          for (knob, value), success in zip(where, found, strict=True)]
+
+
+def help_config(case: str, size: str):
+  """The setting in which the policy of a case of HELPS imitates."""
+  task, values, _, _ = HELPS[case]
+  return _config(task, size, TASKS[task][0] | values)
+
+
+def help_settings(case: str, size: str) -> list[tuple[str, float]]:
+  """Pairs of (knob, value) of a case of HELPS; a smoke run has the ends."""
+  _, _, knob, values = HELPS[case]
+  return [(knob, value) for value in (values if size != 'smoke' else (values[0], values[-1]))]
 
 
 def window_settings(task: str, size: str) -> list[tuple[str, int]]:
@@ -165,19 +209,15 @@ def windows(task: str, size: str) -> list[dict]:
 def rows(size: str, progress) -> list[dict]:
   """Rows of results.csv."""
   names = SMOKE if size == 'smoke' else tuple(TASKS)
-  out, done, total = [], 0, len(names) * len(POLICIES)
+  helps = [case for case in HELPS if HELPS[case][0] in names]
   kept = [name for name in CASES if name in names]
-  total += len(kept)
-  for name in names:
-    c = config(name, size)
-    todo = settings(name, size)
-    room = [(knob, v) for knob, v in todo if knob != 'horizon' or v <= c.task.max_turns]
+  out, done, total = [], 0, (len(names) + len(helps)) * len(POLICIES) + len(kept)
+  jobs = [(name, name, config(name, size), settings(name, size)) for name in names]
+  jobs += [(case, HELPS[case][0], help_config(case, size), help_settings(case, size))
+           for case in helps]
+  for job in jobs:
     for policy in POLICIES:
-      where = room if policy == 'trained' else todo
-      found = trained(c, room) if policy == 'trained' else scripted(name, c, todo, policy)
-      out += [dict(task=name, knob=knob, value=value, policy=policy, success=success,
-                   episodes=c.evaluate.prompts, easy=c.task[knob])
-              for (knob, value), success in zip(where, found, strict=True)]
+      out += group(*job, policy)
       done += 1
       progress(done, total)
   for name in kept:

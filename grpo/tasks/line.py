@@ -5,15 +5,20 @@ the product that is wanted. K of the M machines wear; which ones is hidden. A ga
 9, which is 10 times the square of age: little to see at first, then it goes fast. At age 1 a
 machine is wrecked at the end of the turn, and the line stands still for good.
 
+All wear falls into S = min(T, 12) turns in the middle of the shift, the watch, from turn
+a = floor((T - S) / 2) on; before it nothing ages. So a longer shift is the same watch, with as much
+time for the same work, between more quiet turns: they give no time, and each can be done wrong.
+
 Actions, one word: `run`; `inspect-i` (tells the true wear, and sets the gauge of i right);
-`service-i` (needs a part; the machine is down for a turn, its age is 0 and it lasts 3/4 of a
-shift); `stop-i` (down for this turn, does not age); `adjust` (changes the product); `order` (one
+`service-i` (needs a part; the machine is down for a turn, its age is 0 and it lasts T - a - S / 4
+turns); `stop-i` (down for this turn, does not age); `adjust` (changes the product); `order` (one
 part, one order at a time; usable from the next turn on). Any other word is `run`.
 
-Untouched, the r-th of K wearing machines is wrecked at (0.5 + 0.3 (r + u) / max(K, 2)) T, u
-uniform, and a service before T / 4 does not last. The shift pays on its last turn, T: success is
-output of at least T - K, the services that are needed and no turn more (plus `delay` turns for each
-change of product). reward = partial * min(1, output / (T - K)) + (1 - partial) * success.
+Untouched, the r-th of K wearing machines is wrecked at a + (0.5 + 0.3 (r + u) / max(K, 2)) S, u
+uniform, and a service before a + S / 4 does not last. The shift pays on its last turn, T: success
+is output of at least a quota, T - K, the services that are needed and no turn more, less the turns
+lost while a change of product was under way (up to `delay` for each that was called for), and at
+least 1. reward = partial * min(1, output / quota) + (1 - partial) * success.
 
     prompt       rule rule set-a want-b spare-2 stock-1 g0 g2 g0 g1
     observation  report, news of the product, stock, and a gauge for each machine
@@ -34,12 +39,13 @@ broken: inspect before service; no order while two parts are in stock or on thei
       repeat (the best word)         0.000     0.373
       blind                          0.170     0.682
 
-Ceiling: the expert, who sees ages, keeps both rules and inspects what wears visibly; 1.00 at K, T
-of 3, 16 and 4, 32; 0.80 at 3, 12; 1.00, 0.85 and 0.72 with delay 1, 2 and 3. Floor: actions.
-Exploits: `blind` adjusts if the prompt says so, and services two machines on fixed turns: one pair
-in six is the right one. To stop at once earns nothing. A policy of observations alone solves every
-easy shift, too (tests/players.py). `horizon` should be at least 3 (K + 1): a shorter shift makes
-its quota unguarded.
+Ceiling: the expert, who sees ages, keeps both rules and inspects what wears visibly (if more than
+two machines wear, all of them at once); 1.00 at K = 2 and 3 for any T from 12 to 1024; with K = 4
+quiet turns to prepare in are needed: 0.35, 0.84 and 1.00 at T of 15, 16 and 19; 0.99, 0.85 and 0.70
+with delay 1, 2 and 3. Floor: actions. Exploits: `blind` adjusts if the prompt says so, and services
+two machines on fixed turns: one pair in six is the right one. To stop at once earns nothing. A
+policy of observations alone solves every easy shift, too (tests/players.py). `horizon` should be at
+least 3 (K + 1): a shorter shift makes its quota unguarded.
 """
 
 import dataclasses
@@ -51,10 +57,11 @@ from grpo import types
 from grpo.tasks import base
 from grpo.tasks import scenes
 
-__all__ = ['make', 'State', 'gauge']
+__all__ = ['make', 'State', 'gauge', 'watch']
 
 LEVELS = 10       # words of a gauge
-SPAN = 0.75       # life of a serviced machine, as a share of the shift
+WATCH = 12        # turns of a shift in which machines wear, at most
+EARLY = 0.25      # a service before that share of the watch does not last
 PARTS = 3         # parts that the store holds
 ENOUGH = 2        # parts in stock or on the way; more is hoarding
 TELLING = 2       # a level that only machines that wear reach
@@ -80,7 +87,9 @@ class State:
   setup: jax.Array      # int32 []; product that is made
   want: jax.Array       # int32 []; product that is wanted
   output: jax.Array     # int32 []; good pieces
-  spare: jax.Array      # int32 []; turns that may be lost
+  spare: jax.Array      # int32 []; turns that may be lost to services
+  grace: jax.Array      # int32 []; turns that may be lost to changes of product: delay for each
+  waited: jax.Array     # int32 []; turns that were lost to them
   broken: jax.Array     # bool [2]; rules that were broken
   horizon: jax.Array    # int32 []; T
   lag: jax.Array        # int32 []; delay
@@ -97,6 +106,12 @@ def gauge(state):
 
 def _level(age):
   return jnp.clip((LEVELS * age * age).astype(jnp.int32), 0, LEVELS - 1)
+
+
+def watch(horizon):
+  """(first turn, number of turns) of the watch of a shift of `horizon` turns, int32 []."""
+  length = jnp.minimum(horizon, WATCH)
+  return (horizon - length) // 2, length
 
 
 def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
@@ -134,15 +149,16 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
         ('horizon', 1, max_turns), ('delay', 0, max_turns), ('decisive', 0, M), ('rules', 0, 2)))
     age, rank = 0.4 * u[:M], scenes.ranks(u[M:2 * M])
     end = 0.5 + 0.3 * (rank + u[2 * M:3 * M]) / jnp.maximum(decisive, 2)
-    rate = jnp.where(rank < decisive, (1 - age) / (end * horizon), 0.0)
+    rate = jnp.where(rank < decisive, (1 - age) / (end * watch(horizon)[1]), 0.0)
     zero, no = jnp.zeros((), jnp.int32), jnp.zeros(M, bool)
     setup, want = scenes.pick(u[-1], 2), scenes.pick(u[-2], 2)
     liar = u[3 * M:4 * M] < jnp.asarray(knobs['unreliable'], jnp.float32)
     state = State(
         turn=zero, age=age, rate=rate, wrecked=no, shown=no, liar=liar, bias=no.astype(jnp.int32),
         due=no.astype(jnp.int32), inspected=no, stock=zero + 1, coming=zero, turning=zero,
-        setup=setup, want=want, output=zero, spare=decisive + lag * (setup != want),
-        broken=jnp.zeros(2, bool), horizon=horizon, lag=lag, number=number, noise=noise)
+        setup=setup, want=want, output=zero, spare=decisive, grace=lag * (setup != want),
+        waited=zero, broken=jnp.zeros(2, bool), horizon=horizon, lag=lag, number=number,
+        noise=noise)
     rule = place['rule'] + jnp.where(jnp.arange(2) < rules, 1 + jnp.arange(2), 0)
     head = jnp.stack([place['setup'] + setup, place['news'] + 1 + want, place['spare'] + decisive,
                       place['stock'] + state.stock])
@@ -170,9 +186,12 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
     wrecked = state.wrecked & ~works
     down = serviced | stop | wrecked
     output = state.output + (~jnp.any(down) & (setup == state.want))
-    rate = jnp.where(works & (state.rate > 0), 1 / (SPAN * state.horizon), state.rate)
+    waited = state.waited + ((turning > 0) & (setup != state.want))
+    begin, length = watch(state.horizon)
+    life = state.horizon - begin - EARLY * length
+    rate = jnp.where(works & (state.rate > 0), 1 / life, state.rate)
     age = jnp.where(works, 0.0, state.age)
-    age = jnp.minimum(jnp.where(down, age, age + rate), 1.0)
+    age = jnp.minimum(jnp.where(down | (state.turn < begin), age, age + rate), 1.0)
     breaks = ~wrecked & (age >= 1)
     bias = state.bias + jnp.where((u[2] < drift) & (each == scenes.pick(u[3], M)),
                                   jnp.where(u[4] < 0.5, -1, 1), 0)
@@ -185,17 +204,18 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
         bias=jnp.where(inspect, 0, bias), due=jnp.maximum(due - 1, 0),
         inspected=(state.inspected | inspect) & ~accepted, stock=stock,
         coming=jnp.maximum(coming - 1, 0), turning=jnp.maximum(turning - 1, 0), setup=setup,
-        want=want, output=output, spare=state.spare + lag * flip, broken=broken)
+        want=want, output=output, grace=state.grace + lag * flip, waited=waited, broken=broken)
 
     found = jnp.max(jnp.where(inspect, 1 + jnp.where(state.wrecked, LEVELS, _level(age)), 0))
     report = place['report'] + jnp.where(lacking, LEVELS + 2, found)
     news = place['news'] + jnp.where(flip, 1 + want, 0)
     observation = jnp.concatenate([jnp.stack([report, news, place['stock'] + stock]),
                                    place['gauge'] + gauge(after)]).astype(jnp.int32)
-    over, quota = after.turn >= state.horizon, state.horizon - after.spare
+    over, waits = after.turn >= state.horizon, jnp.minimum(after.waited, after.grace)
+    quota = jnp.maximum(state.horizon - state.spare - waits, 1)
     kept = ~jnp.any(broken & (jnp.arange(2) < scenes.whole(knobs, 'rules', 0, 2)))
     success = (over & kept & (output >= quota)).astype(jnp.float32)
-    share = jnp.minimum(output / jnp.maximum(quota, 1), 1.0) * (over & kept)
+    share = jnp.minimum(output / quota, 1.0) * (over & kept)
     reward = partial * share + (1 - partial) * success
     return base.Step(after, observation, jnp.ones(observation.shape, bool), reward, success, over,
                      jnp.asarray(False))
@@ -203,11 +223,15 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
   def expert(state, key):
     """Keeps both rules. Of the machines that wear visibly, serves the one that fails first."""
     del key
+    begin, length = watch(state.horizon)
     left = jnp.where(state.rate > 0, (1 - state.age) / jnp.maximum(state.rate, 1e-9), jnp.inf)
+    left = left + jnp.maximum(begin - state.turn, 0)
     fails = (left < state.horizon - state.turn) & (state.due == 0)
-    # Waits until the true level tells, or time is short, so that it can be imitated.
-    needy = fails & ((_level(state.age) >= TELLING) | (left <= state.lag + 2))
-    early, lasts = state.turn + state.lag, (1 - SPAN) * state.horizon
+    # Waits until the true level tells, or time is short, so that it can be imitated; with more
+    # than two machines there is no time for that.
+    needy = fails & ((_level(state.age) >= TELLING) | (left <= state.lag + 2)
+                     | (jnp.sum(state.rate > 0) > 2))
+    early, lasts = state.turn + state.lag, begin + EARLY * length
     first = lambda among: jnp.argmin(jnp.where(among, left, jnp.inf))
     ready, unseen = needy & state.inspected & (early >= lasts), needy & ~state.inspected
     parts = state.stock + (state.coming > 0)
