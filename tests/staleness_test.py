@@ -24,8 +24,9 @@ def rollout(version, prompts, group):
   flags = jnp.zeros((prompts, group), bool)
   return types.Rollout(
       tokens=jnp.ones(shape, jnp.int32), valid=jnp.ones(shape, bool), mask=jnp.ones(shape, bool),
-      logp=jnp.broadcast_to(name, shape), rewards=jnp.zeros(shape), turn=jnp.zeros(shape, jnp.int32),
-      state_id=jnp.zeros(shape, jnp.uint32), success=jnp.zeros((prompts, group)),
+      logp=jnp.broadcast_to(name, shape), rewards=jnp.zeros(shape),
+      turn=jnp.zeros(shape, jnp.int32), state_id=jnp.zeros(shape, jnp.uint32),
+      success=jnp.zeros((prompts, group)),
       terminated=flags, truncated=flags, version=ints + version, prompt_id=ints, sample_id=ints)
 
 
