@@ -30,8 +30,8 @@ OWN = dict(
                  spo_chain={'method.branch.samples': 2}, dapo={'sample.over': 3}))
 # Prompts and group of a step, and steps. On horizon the product times length, layers, width stays
 # where programs compile in seconds (grpo/learn/compiling.py); on arithmetic nothing learns there.
-_BUDGET = dict(arithmetic=dict(smoke=(32, 4, 2), small=(32, 4, 60), full=(256, 16, 2000)),
-               horizon=dict(smoke=(18, 4, 2), small=(18, 4, 25), full=(72, 16, 2000)))
+_BUDGET = dict(arithmetic=dict(smoke=(32, 4, 2), small=(32, 4, 50), full=(256, 16, 2000)),
+               horizon=dict(smoke=(18, 4, 2), small=(18, 4, 20), full=(72, 16, 2000)))
 _SEEDS = dict(smoke=2, small=8, full=16)
 
 
