@@ -123,10 +123,11 @@ def main(argv):
   out = pathlib.Path(_OUT.value) if _OUT.value else workdir or pathlib.Path('runs/audit')
   parts, policies = _policies()
   critic = parts.critic if policies[0][2] is not None else None
-  auditor = audit.Auditor(parts, prompts=_PROMPTS.value, group=_GROUP.value, noise=_NOISE.value,
-                          critic=critic, only=tuple(_ESTIMATORS.value))
-  rows, critics, each = [], [], 2 * _BATCHES.value
   grid = [(p, h, v) for p in policies for h in horizons for v in visibilities]
+  auditor = audit.Auditor(parts, prompts=_PROMPTS.value, group=_GROUP.value, noise=_NOISE.value,
+                          critic=critic, only=tuple(_ESTIMATORS.value),
+                          rollouts=len(grid) * _BATCHES.value * _PROMPTS.value * _GROUP.value)
+  rows, critics, each = [], [], 2 * _BATCHES.value
   with progress.Progress(each * len(grid), unit='batch') as line:
     for i, ((step, params, critic_params), turns, visibility) in enumerate(grid):
       knobs = {k: v for k, v in (('horizon', turns), ('visibility', visibility)) if v is not None}

@@ -82,9 +82,11 @@ class Auditor:
       if name not in known:
         raise ValueError(f'unknown estimator {name!r}; known: {", ".join(known)}')
     self.names = (TRUTH, *([OWN] if own else []), *(n for n in known if not only or n in only))
-    brief = compiling.options(actor.config['model'], rollouts * actor.layout.stream)
-    self._sample = jax.jit(self._sampled, compiler_options=brief)
-    self._credit = jax.jit(self._credited, compiler_options=brief)
+    options = lambda passes: compiling.options(
+        actor.config['model'], passes * rollouts * actor.layout.stream)
+    self._sample = jax.jit(self._sampled, compiler_options=options(1))
+    # The gradients are taken one after the other: a pass over the batch for each.
+    self._credit = jax.jit(self._credited, compiler_options=options(len(self.names)))
 
   def run(self, params, knobs: Mapping[str, Any] | None = None, *, batches: int, seed: int = 0,
           critic_params=None, on_progress: Callable[[int, int], None] = lambda done, total: None):
