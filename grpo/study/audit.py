@@ -84,8 +84,8 @@ class Auditor:
     self.names = (TRUTH, *([OWN] if own else []), *(n for n in known if not only or n in only))
     options = lambda passes: compiling.options(
         actor.config['model'], passes * rollouts * actor.layout.stream)
-    self._sample = jax.jit(self._sampled, compiler_options=options(1))
-    # The gradients are taken one after the other: a pass over the batch for each.
+    self._sample = jax.jit(self._sampled, compiler_options=options(0))
+    # Sampling is a small part. The gradients are taken one after the other, a pass for each.
     self._credit = jax.jit(self._credited, compiler_options=options(len(self.names)))
 
   def run(self, params, knobs: Mapping[str, Any] | None = None, *, batches: int, seed: int = 0,
