@@ -60,7 +60,7 @@ def _ratio(a, b):
 def _gradients(g_BD, t_BD, weights_RB):
   """cosine, step_cosine and snr for each row of weights (how often a batch was drawn), [R]."""
   B, both = len(g_BD), np.concatenate([g_BD, t_BD])
-  products = both @ both.T
+  products = np.einsum('bd,cd->bc', both, both)  # BLAS rounds by its number of threads
   gram, cross, true = products[:B, :B], products[:B, B:], products[B:, B:]
   own = np.einsum('rb,rb->r', weights_RB, weights_RB)
   total = weights_RB.sum(axis=1)
