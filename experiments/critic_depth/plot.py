@@ -135,7 +135,7 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
   for arm, style in plots.looks(('online', 'fixed', 'dead')).items():
     points = [(r['explained_value'], r['choice']) for r in frames.where(episodes, arm=arm)
               if r['explained_value'] == r['explained_value'] and r['choice'] == r['choice']]
-    x, y = zip(*points)
+    x, y = zip(*points) if points else ((), ())  # a smoke run may have nothing to explain
     ax.plot(np.maximum(x, -1), y, linestyle='', markersize=1.8, color=style['color'],
             marker=style['marker'], label=arm)
   ax.set_xlabel('explained, episode (below -1 at -1)')

@@ -13,6 +13,7 @@ episodes under the weights of that step. Rows:
 
 import dataclasses
 
+from configs import base
 from configs import vc_ppo
 from grpo import build
 from grpo.learn import loop
@@ -56,8 +57,8 @@ def config(size: str, lag: int):
   if size != 'full':
     c.model.layers, c.model.heads, c.model.mlp = 1, 1, 32
     c.clone.prompts, c.train.learning_rate = 16, 1e-3
-  if size == 'smoke':
-    c.clone.steps = 0
+  if size == 'smoke':  # tables, which compile in seconds
+    c.model, c.clone.steps = base.slot('tabular', scale=0.5), 0
   return c
 
 
