@@ -24,7 +24,6 @@ undefined is NaN. Intervals are percentiles of the bootstrap over batches.
 
 from collections.abc import Sequence
 import dataclasses
-import warnings
 
 import numpy as np
 
@@ -60,14 +59,16 @@ def _ratio(a, b):
 
 def _gradients(g_BD, t_BD, weights_RB):
   """cosine, step_cosine and snr for each row of weights (how often a batch was drawn), [R]."""
-  gram, cross, true = g_BD @ g_BD.T, g_BD @ t_BD.T, t_BD @ t_BD.T
+  B, both = len(g_BD), np.concatenate([g_BD, t_BD])
+  products = np.einsum('bd,cd->bc', both, both)  # BLAS rounds by its number of threads
+  gram, cross, true = products[:B, :B], products[:B, B:], products[B:, B:]
   own = np.einsum('rb,rb->r', weights_RB, weights_RB)
   total = weights_RB.sum(axis=1)
   pairs = total**2 - own
 
   def between(m_BB):  # mean over pairs of different batches
-    full = np.einsum('rb,bc,rc->r', weights_RB, m_BB, weights_RB)
-    return (full - weights_RB**2 @ np.diag(m_BB)) / pairs
+    full = np.sum((weights_RB @ m_BB) * weights_RB, axis=1)
+    return (full - weights_RB**2 @ np.diag(m_BB)) / np.where(pairs > 0, pairs, np.nan)
 
   square, toward, size = between(gram), between(cross), between(true)
   square, size = np.where(square > 0, square, np.nan), np.where(size > 0, size, np.nan)
@@ -115,17 +116,21 @@ def _values(sums, weights_RB):
 
 def _pairs(x_BNH, right_BNH, group_BNH, on_BNH):
   """(pairs in the right order minus pairs in the wrong one, pairs) of each batch, turn: [B,H]."""
-  score, pairs = (np.zeros((x_BNH.shape[0], x_BNH.shape[2])) for _ in range(2))
-  for state in range(6):
-    here = on_BNH & (group_BNH == state)
-    good, bad = here & right_BNH, here & ~right_BNH
-    if not (good.any() and bad.any()):
-      continue
-    both = good[:, :, None] & bad[:, None]
-    order = np.sign(x_BNH[:, :, None] - x_BNH[:, None])
-    score += np.sum(order * both, axis=(1, 2))
-    pairs += both.sum(axis=(1, 2))
-  return score, pairs
+  both = (on_BNH & right_BNH)[:, :, None] & (on_BNH & ~right_BNH)[:, None]
+  both &= group_BNH[:, :, None] == group_BNH[:, None]
+  order = np.sign(x_BNH[:, :, None] - x_BNH[:, None])
+  return np.sum(order, axis=(1, 2), where=both, dtype=np.float64), both.sum(axis=(1, 2))
+
+
+def _percentiles(x, *shares):
+  """Percentiles of what is not NaN, linear between neighbours; np.nanpercentile takes 30 times."""
+  x = np.sort(x[~np.isnan(x)])
+  if not len(x):
+    return [np.nan] * len(shares)
+  at = np.array(shares) / 100 * (len(x) - 1)
+  below = np.floor(at).astype(int)
+  above = np.minimum(below + 1, len(x) - 1)
+  return x[below] + (x[above] - x[below]) * (at - below)
 
 
 def _measure(evidence, e, weights_RB):
@@ -181,9 +186,7 @@ def rows(evidence: Evidence, *, samples: int = 200, confidence: float = 0.95, se
       if key not in measured:
         continue
       value = measured[key]
-      with warnings.catch_warnings():  # of a measure that is NaN in all resamples
-        warnings.simplefilter('ignore', RuntimeWarning)
-        low, high = np.nanpercentile(value[1:], [tail, 100 - tail])
+      low, high = _percentiles(value[1:], tail, 100 - tail)
       out |= {key: float(value[0]), f'{key}_low': float(low), f'{key}_high': float(high)}
     return out
 
