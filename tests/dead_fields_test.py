@@ -84,7 +84,7 @@ class DeadFieldsTest(absltest.TestCase):
   def test_fields_change_a_program(self):
     plain = programs(config())
     self.assertEqual(plain, programs(config()))
-    slots = ('task.', 'model.')
+    slots = ('task.', 'model.', 'sample.delay.')
     checked = []
     for path, value in ranges.leaves(config()):
       if path in HOST or path.startswith(slots) or (
@@ -110,6 +110,13 @@ class DeadFieldsTest(absltest.TestCase):
     self.differ(programs(config(**windows)), programs(config(**windows, **{'window.carry': 2})))
     windows |= {'window.carry': 2}
     self.differ(programs(config(**windows)), programs(config(**windows, **{'window.forget': 1})))
+    laws = (dict(name='constant'), dict(name='log_normal', sigma=0.5),
+            dict(name='log_normal', sigma=0.6), dict(name='by_length', sigma=0.5))
+    late = [programs(build.plain(config(**{'sample.lag': 1}), {'sample.delay': law}))
+            for law in laws]
+    for i, one in enumerate(late):
+      for two in late[:i]:
+        self.differ(one[0], two[0])
     countdown = lambda heldout: build.plain(base.get_config('smoke,countdown')) | dict(
         model=dict(name='tabular'), evaluate=dict(prompts=4, group=1, heldout=heldout))
     self.differ(programs(countdown(0))[1], programs(countdown(1))[1])

@@ -71,13 +71,16 @@ def overrides(arm: str, task: str, size: str) -> dict:
 
 def cells(size: str) -> list[sweep_cells.Cell]:
   """All arms that a task can have, or few; the seeds of an arm are those of every other arm."""
-  made, arms = [], SMOKE if size == 'smoke' else ARMS
+  made, arms = [], SMOKE if size == 'smoke' else (*ARMS, 'placebo')
   for task, name, turns, cost in (('arithmetic', 'one answer', 1, 1.0),
                                   ('horizon', f'{TURNS} turns', TURNS, 1.5)):
     for arm in (a for a in arms if a not in LEFT_OUT[task]):
-      chosen = overrides(arm, task, size)
+      variant = 'grpo' if arm == 'placebo' else arm
+      chosen = overrides(variant, task, size)
+      if arm == 'placebo':  # a coin for a reward: no arm should be level with it
+        chosen['method.shape'] = dict(placebo=dict(name='placebo', share=0.5))
       heavy = 1.5 if 'method.critic.learning_rate' in chosen or arm in EXTRA[task] else 1.0
       made.append(sweep_cells.Cell(
-          'methods', arm, task, name, f'configs/{arm}.py:{size},{task}', chosen,
+          'methods', arm, task, name, f'configs/{variant}.py:{size},{task}', chosen,
           tuple(range(_SEEDS[size])), horizon=turns, cost=cost * heavy))
   return made
