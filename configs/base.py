@@ -36,6 +36,7 @@ def _task(name: str) -> ml_collections.ConfigDict:
     t.max_digits = t.get_ref('digits') + 0     # room in the prompt, in digits a term
     t.operators = '+'                      # '+*' has a token more, and makes room for products
     t.products = 0.0                       # share of products; above 0 only with operators='+*'
+    t.scratch = 0                          # tokens that may stand before the answer; static
   elif name == 'countdown':
     t.numbers = 2                          # numbers to use, 2 to max_numbers
     t.max_numbers = t.get_ref('numbers') + 0   # room in the prompt, at most 6

@@ -55,7 +55,8 @@ class Cell:
     group: cells of one group share compiled parts and go to one worker; '' is task and setting.
     scalars: dotted path -> number that the program takes as an argument. Cells of a group that
       differ in these alone share one compiled program; see `settings` of learn/loop.run.
-    watch: metrics that curves.csv has beside the scores, such as 'length/wrong'.
+    watch: metrics that curves.csv has beside the scores, such as 'length/wrong'; results.csv has
+      their last values, as 'length/wrong_last'.
   """
   experiment: str
   arm: str
@@ -254,6 +255,7 @@ def collect(workdir: pathlib.Path, plan: Mapping[str, Cell]) -> int:
     for i, seed in enumerate(cell.seeds):
       success = data['curves']['success'][i]
       counters = {k: v[i] for k, v in data['counters'].items()}
+      counters |= {f'{k}_last': data['curves'][k][i][-1] for k in cell.watch}
       more |= set(counters) - set(COLUMNS)
       results.append(label | counters | dict(
           seed=seed, success_last=success[-1], success_auc=sum(success) / len(success),

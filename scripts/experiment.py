@@ -2,7 +2,8 @@
 
 An experiment is a folder experiments/NAME with
 
-  sweep.py  cells(size) -> list of cells.Cell; BASE, the arm that others are compared with; SCORE
+  sweep.py  cells(size) -> list of cells.Cell; BASE, the arm that others are compared with; SCORE,
+            a column of results.csv; and WORDS for more and less of it, if not better and worse
   plot.py   figure(folder) -> a matplotlib figure, from results.csv and curves.csv in that folder
 """
 
@@ -98,12 +99,14 @@ def report(name: str, folder: pathlib.Path) -> str:
   """
   module = experiment(name)
   rows, curves = tables.read(folder / 'results.csv'), tables.read(folder / 'curves.csv')
-  made = tables.blocks(rows, base=module.BASE, score=module.SCORE)
+  made = tables.blocks(rows, base=module.BASE, score=module.SCORE,
+                       words=vars(module).get('WORDS', tables.WORDS))
   equal = tables.blocks(tables.equal_flops(curves, rows), base=module.BASE, score='success_flops')
   head = f'{name}: {module.SCORE}, arms against {module.BASE}'
+  what = 'The same' if module.SCORE.startswith('success') else 'Success'
   cells.write(folder / 'table.md', '\n'.join([
       f'## {head}', '', tables.NOTES, '', tables.markdown(made),
-      '## The same at equal FLOPs, those of the cheapest run of each setting', '',
+      f'## {what} at equal FLOPs, those of the cheapest run of each setting', '',
       tables.markdown(equal)]))
   plots.save(experiment(name, 'plot').figure(folder), folder / 'figure.png')
   return f'{head}\n{tables.NOTES}\n\n{tables.text(made)}'
