@@ -91,6 +91,7 @@ def _task(name: str) -> ml_collections.ConfigDict:
   elif name == 'ladder':
     t.level = 2                            # L1 to L7: 1, 2, 3, 4, 6, 8, 10 empty cells
     t.max_level = t.get_ref('level') + 0       # room, in levels; at least level
+    t.lower = 0.0                          # share of episodes of any level from 1 to level
     t.macro = 1                            # cells that one action writes, 1 to 4
     t.spare = 2                            # turns that may be wasted before the time limit
     t.unmarked = 0.0                       # probability a turn that the next cell is not marked

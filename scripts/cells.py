@@ -138,6 +138,14 @@ def failure_path(workdir: pathlib.Path, name: str) -> pathlib.Path:
   return workdir / 'cells' / f'{name}.failed.json'
 
 
+def settled(workdir: pathlib.Path, name: str, launch: str) -> bool:
+  """Whether a cell is finished, or has failed in this launch."""
+  if result_path(workdir, name).exists():
+    return True
+  failure = read(failure_path(workdir, name))
+  return failure is not None and failure.get('launch') == launch
+
+
 def read(path: pathlib.Path) -> dict[str, Any] | None:
   """Content of a JSON file; None if it is not there or holds no JSON object."""
   try:

@@ -156,8 +156,10 @@ def _claim_alone(workdir, name, size, plan):
 
 
 def run(name: str, size: str, workdir: pathlib.Path, *, processes: int,
-        runner: str = 'scripts.experiment:run_cell') -> int:
+        runner: str = 'scripts.experiment:run_cell', start: Callable | None = None) -> int:
   """Runs what is missing of an experiment and reports; returns the exit code.
+
+  `start` starts a worker, see `launch.run`; None is a process of this machine.
 
   Raises:
     UsageError: the workdir holds another experiment or size, a single run, or cannot be used.
@@ -170,7 +172,7 @@ def run(name: str, size: str, workdir: pathlib.Path, *, processes: int,
   _claim(workdir, name, size, plan)
   processes = processes or min(len(os.sched_getaffinity(0)), 8)
   try:
-    failed = launch.run(plan, workdir, processes=processes, runner=runner)
+    failed = launch.run(plan, workdir, processes=processes, runner=runner, start=start)
   finally:
     done = cells.collect(workdir, plan)
   if done and (base,) not in tables.unique(tables.read(workdir / 'results.csv'), 'arm'):
