@@ -1,7 +1,7 @@
 """The launcher: workers over a plan of cells, and a live line about them.
 
-Workers are processes of this machine, or whatever else a function `start` gives: scripts/slurm.py has
-one whose workers are jobs of a cluster.
+Workers are processes of this machine, or whatever else a function `start` gives: scripts/slurm.py
+has one whose workers are jobs of a cluster.
 """
 
 from collections.abc import Callable, Mapping, Sequence

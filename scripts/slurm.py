@@ -1,12 +1,14 @@
 """Workers of a sweep as jobs of a Slurm cluster, by submitit.
 
-Each job is a command, `python -m scripts.worker PLAN INDEX`, which takes cells that nobody has begun. The
-launcher only watches: if it goes, the jobs go on, and the next launch finds what they have finished. What
-is submitted is submitit's own CommandFunction, so the pickle that submitit writes holds a list of
-strings; nothing here reads a pickle, also not a job's result: what a job did is in the workdir.
+Each job is a command, `python -m scripts.worker PLAN INDEX`, which takes cells that nobody has
+begun. The launcher only watches: if it goes, the jobs go on, and the next launch finds what they have
+finished. What is submitted is submitit's own CommandFunction, so the pickle that submitit writes
+holds a list of strings; nothing here reads a pickle, also not a job's result: what a job did is in
+the workdir.
 
-Workdir and repository must be at the same path on all machines. Cells are locked by flock, so the file
-system of the workdir has to support it between machines (NFS from version 4 on, Lustre with -o flock).
+Workdir and repository must be at the same path on all machines. Cells are locked by flock, so the
+file system of the workdir has to support it between machines (NFS from version 4 on, Lustre with
+-o flock).
 """
 
 from collections.abc import Callable, Mapping
@@ -56,7 +58,7 @@ class Job:
   kill = terminate
 
   def wait(self, timeout: float | None = None) -> None:
-    """Until it has ended; without a time limit not at all, as the cluster ends what was cancelled."""
+    """Until it has ended; without a limit not at all: the cluster ends what was cancelled."""
     until = time.monotonic() + (timeout or 0)
     while not self._job.done():
       if timeout is None:
@@ -98,8 +100,8 @@ def starter(cluster: str, minutes: int, cores: int, gpus: int,
   def start(plan, index, log):
     words = [f'{k}={v}' for k, v in launch.variables(cores).items()]
     # The worker takes the place of the shell, so that its parent is the job itself.
-    command = ['sh', '-c', f'exec >>{shlex.quote(str(log))} 2>&1; exec "$@"', 'worker', 'env', *words,
-               *launch.command(plan, index)]
+    command = ['sh', '-c', f'exec >>{shlex.quote(str(log))} 2>&1; exec "$@"', 'worker',
+               'env', *words, *launch.command(plan, index)]
     return Job(executor(plan.parent / 'jobs').submit(
         utils.CommandFunction(command, verbose=False, cwd=os.getcwd())), plan)
 

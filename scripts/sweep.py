@@ -26,8 +26,8 @@ _SIZE = flags.DEFINE_enum('size', 'small', experiment.SIZES,
                           'smoke: seconds; small: minutes on two cores; full: an accelerator.')
 _WORKDIR = cli.folder_flag('workdir', 'Folder of the results; made if missing.', required=True)
 _PROCESSES = flags.DEFINE_integer(
-    'processes', 0, 'Workers: processes, each with its share of the cores, or jobs. 0: one for each '
-    'core of this machine, at most 8.', lower_bound=0)
+    'processes', 0, 'Workers: processes, each with its share of the cores, or jobs. 0: one for '
+    'each core of this machine, at most 8.', lower_bound=0)
 _LAUNCHER = flags.DEFINE_enum('launcher', 'local', ['local', 'slurm'], 'Where the workers run.')
 _CLUSTER = flags.DEFINE_enum('slurm_cluster', 'slurm', slurm.CLUSTERS,
                              'local: jobs of --launcher=slurm run on this machine, to try them.')
