@@ -1,10 +1,10 @@
 """Workers of a sweep as jobs of a Slurm cluster, by submitit.
 
 Each job is a command, `python -m scripts.worker PLAN INDEX`, which takes cells that nobody has
-begun. The launcher only watches: if it goes, the jobs go on, and the next launch finds what they have
-finished. What is submitted is submitit's own CommandFunction, so the pickle that submitit writes
-holds a list of strings; nothing here reads a pickle, also not a job's result: what a job did is in
-the workdir.
+begun. The launcher only watches: if it goes, the jobs go on, and the next launch finds what they
+have finished. What is submitted is submitit's own CommandFunction, so the pickle that submitit
+writes holds a list of strings; nothing here reads a pickle, also not a job's result: what a job did
+is in the workdir.
 
 Workdir and repository must be at the same path on all machines. Cells are locked by flock, so the
 file system of the workdir has to support it between machines (NFS from version 4 on, Lustre with

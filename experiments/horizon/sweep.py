@@ -34,7 +34,8 @@ def overrides(arm: str, size: str) -> dict:
              'train.minibatches': 2, 'train.learning_rate': 2e-3, 'train.warmup': 10,
              'steps': 24, 'log_every': 8, 'checkpoint.every': 24}
   elif size == 'smoke':
-    made |= {'clone.steps': 20, 'steps': 2, 'log_every': 2, 'checkpoint.every': 2}
+    made |= {'model.layers': 1, 'clone.steps': 20, 'steps': 2, 'log_every': 2,
+             'checkpoint.every': 2}
   if arm == 'chunked':
     made['method.chunk'] = dict(name='turns', length=2)
   if arm in ('ppo', 'sao') and size == 'small':

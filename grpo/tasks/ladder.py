@@ -15,10 +15,10 @@ Atomic actions write one cell a turn (macro=1). A macro action writes `macro` ce
 tokens each, without a look at the board in between: T / macro decisions of as many tokens.
 
 Knobs: `level` (1 to max_level), `lower` (share of episodes whose level is drawn from 1 to `level`
-instead, all equally often: to train on several), `unmarked` (probability a turn that no `?` tells where to go on;
-the agent then has to look for it), `subgoal` (share of the reward that is paid for each right cell
-when it is written, 0 to 1), `heldout`. There are 12 boards up to a renaming of the digits; 2 of
-them are held out, so no held-out board is a renaming of one that was trained on.
+instead, all equally often: to train on several), `unmarked` (probability a turn that no `?` tells
+where to go on; the agent then has to look for it), `subgoal` (share of the reward that is paid for
+each right cell when it is written, 0 to 1), `heldout`. There are 12 boards up to a renaming of the
+digits; 2 of them are held out, so no held-out board is a renaming of one that was trained on.
 
 Potential: share of the empty cells that are filled, 0 once one of them is wrong.
 
