@@ -3,12 +3,10 @@
 A variant is a file beside this one that changes slots and nothing else. The argument of a config is
 `SIZE`, `SIZE,TASK`, or `SIZE,TASK,interventions`, which adds the fields of `_interventions`:
 
-  python -m scripts.train --config=configs/grpo.py:small --workdir=runs/grpo
   python -m scripts.train --config=configs/sao.py:smoke,arithmetic --workdir=runs/sao
 
-Sizes: smoke (seconds), small (minutes on two cores), full (an accelerator).
-Tasks: arithmetic, countdown, programs, ladder, horizon (the default), keychain, sokoban, line,
-meeting, triage.
+Sizes: smoke (seconds), small (minutes on two cores), full (an accelerator). Tasks: those of TASKS,
+horizon by default.
 
 A slot is the name of a function and that function's keyword arguments; `name` must be in the
 `__all__` of the module that the slot belongs to. Labelled slots (shape, filter, auxiliary) are
