@@ -19,6 +19,7 @@ CORE = [
     'absl-py>=2.1',
     'matplotlib>=3.9',
 ]
+SLURM = ['submitit>=1.5']
 NOTEBOOKS = ['ipykernel>=6.29', 'nbclient>=0.10', 'nbformat>=5.10']
 
 setuptools.setup(
@@ -35,9 +36,10 @@ setuptools.setup(
     install_requires=CORE,
     extras_require={
         'dev': ['pytest>=8.3', 'pytest-xdist>=3.6', 'hypothesis>=6.100', 'ruff>=0.9',
-                *NOTEBOOKS],
+                *NOTEBOOKS, *SLURM],
         'notebooks': ['jupyterlab>=4.2', *NOTEBOOKS],
         'logging': ['tensorboardX>=2.6', 'wandb>=0.18'],
+        'slurm': SLURM,
         'cuda': ['jax[cuda13]'],
         'cuda12': ['jax[cuda12]'],
         'tpu': ['jax[tpu]'],

@@ -3,11 +3,10 @@
 A variant is a file beside this one that changes slots and nothing else. The argument of a config is
 `SIZE`, `SIZE,TASK`, or `SIZE,TASK,interventions`, which adds the fields of `_interventions`:
 
-  python -m scripts.train --config=configs/grpo.py:small --workdir=runs/grpo
   python -m scripts.train --config=configs/sao.py:smoke,arithmetic --workdir=runs/sao
 
-Sizes: smoke (seconds), small (minutes on two cores), full (an accelerator).
-Tasks: those of `TASKS`; horizon is the default.
+Sizes: smoke (seconds), small (minutes on two cores), full (an accelerator). Tasks: those of TASKS,
+horizon by default.
 
 A slot is the name of a function and that function's keyword arguments; `name` must be in the
 `__all__` of the module that the slot belongs to. Labelled slots (shape, filter, auxiliary) are
@@ -35,6 +34,7 @@ def _task(name: str) -> ml_collections.ConfigDict:
     t.max_digits = t.get_ref('digits') + 0     # room in the prompt, in digits a term
     t.operators = '+'                      # '+*' has a token more, and makes room for products
     t.products = 0.0                       # share of products; above 0 only with operators='+*'
+    t.scratch = 0                          # tokens that may stand before the answer; static
   elif name == 'countdown':
     t.numbers = 2                          # numbers to use, 2 to max_numbers
     t.max_numbers = t.get_ref('numbers') + 0   # room in the prompt, at most 6
@@ -89,6 +89,7 @@ def _task(name: str) -> ml_collections.ConfigDict:
   elif name == 'ladder':
     t.level = 2                            # L1 to L7: 1, 2, 3, 4, 6, 8, 10 empty cells
     t.max_level = t.get_ref('level') + 0       # room, in levels; at least level
+    t.lower = 0.0                          # share of episodes of any level from 1 to level
     t.macro = 1                            # cells that one action writes, 1 to 4
     t.spare = 2                            # turns that may be wasted before the time limit
     t.unmarked = 0.0                       # probability a turn that the next cell is not marked

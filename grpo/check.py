@@ -123,7 +123,7 @@ def _task(t):
     if knob in t and slotted.number(t[knob]):
       yield t[knob] < low, f'task.{knob}: must be at least {low}, got {t[knob]}'
   for knob in ('visibility', 'undo', 'drift', 'partial', 'unmarked', 'products', 'mixed', 'form',
-               'subgoal', 'brittle', 'hurry', 'unreliable', 'switch'):
+               'subgoal', 'brittle', 'hurry', 'unreliable', 'switch', 'lower'):
     if knob in t and slotted.number(t[knob]):
       yield not 0 <= t[knob] <= 1, f'task.{knob}: must be in [0, 1], got {t[knob]}'
   for knob in interventions.KNOBS:

@@ -55,7 +55,12 @@ class Cell:
     group: cells of one group share compiled parts and go to one worker; '' is task and setting.
     scalars: dotted path -> number that the program takes as an argument. Cells of a group that
       differ in these alone share one compiled program; see `settings` of learn/loop.run.
-    watch: metrics that curves.csv has beside the scores, such as 'length/wrong'.
+    watch: metrics that curves.csv has beside the scores, such as 'length/wrong'; results.csv has
+      their last values, as 'length/wrong_last'.
+    tests: name -> {dotted path: number}; where else the policy is tested after the last step. One
+      program takes these numbers; results.csv has the success as 'test/NAME'.
+    room: dotted path -> value; what the config of the tests has instead, such as a larger
+      task.max_level. Nothing that the weights depend on.
   """
   experiment: str
   arm: str
@@ -69,6 +74,8 @@ class Cell:
   group: str = ''
   scalars: Mapping[str, float] = dataclasses.field(default_factory=dict)
   watch: tuple[str, ...] = ()
+  tests: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+  room: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   def to_json(self) -> dict[str, Any]:
     return dataclasses.asdict(self) | dict(seeds=list(self.seeds), watch=list(self.watch))
@@ -92,7 +99,7 @@ def resolve(cell: Cell) -> ml_collections.ConfigDict:
       node[leaf] = dict(value) if slot else value
     except (TypeError, ValueError) as error:
       raise cli.UsageError(f'{cell.arm}: {path}={value!r}: {error}') from error
-  for path in cell.scalars:
+  for path in [*cell.scalars, *cell.room, *(p for test in cell.tests.values() for p in test)]:
     cli.check_path(config, path, f'{cell.arm}: ')
   return config.lock()
 
@@ -107,6 +114,8 @@ def cell_id(cell: Cell) -> str:
   key = f'{config_hash(resolve(cell))} {list(cell.seeds)}'
   if cell.scalars:
     key += f' {sorted(cell.scalars.items())}'
+  if cell.tests:
+    key += f' {json.dumps([cell.tests, cell.room], sort_keys=True)}'
   name = re.sub(r'[^A-Za-z0-9_.]+', '_', f'{cell.arm}-{cell.task}-{cell.setting}'.replace('-', '.'))
   return f'{name}-{hashlib.sha256(key.encode()).hexdigest()[:10]}'
 
@@ -135,6 +144,14 @@ def result_path(workdir: pathlib.Path, name: str) -> pathlib.Path:
 
 def failure_path(workdir: pathlib.Path, name: str) -> pathlib.Path:
   return workdir / 'cells' / f'{name}.failed.json'
+
+
+def settled(workdir: pathlib.Path, name: str, launch: str) -> bool:
+  """Whether a cell is finished, or has failed in this launch."""
+  if result_path(workdir, name).exists():
+    return True
+  failure = read(failure_path(workdir, name))
+  return failure is not None and failure.get('launch') == launch
 
 
 def read(path: pathlib.Path) -> dict[str, Any] | None:
@@ -254,6 +271,7 @@ def collect(workdir: pathlib.Path, plan: Mapping[str, Cell]) -> int:
     for i, seed in enumerate(cell.seeds):
       success = data['curves']['success'][i]
       counters = {k: v[i] for k, v in data['counters'].items()}
+      counters |= {f'{k}_last': data['curves'][k][i][-1] for k in cell.watch}
       more |= set(counters) - set(COLUMNS)
       results.append(label | counters | dict(
           seed=seed, success_last=success[-1], success_auc=sum(success) / len(success),

@@ -2,7 +2,9 @@
 
 An experiment is a folder experiments/NAME with
 
-  sweep.py  cells(size) -> list of cells.Cell; BASE, the arm that others are compared with; SCORE
+  sweep.py  cells(size) -> list of cells.Cell; BASE, the arm that others are compared with; SCORE,
+            a column of results.csv; and WORDS for more and less of it, if not better and worse;
+            and rows(results) -> what is compared, if not the rows of results.csv themselves
   plot.py   figure(folder) -> a matplotlib figure, from results.csv and curves.csv in that folder
 """
 
@@ -46,10 +48,11 @@ def run_cell(cell: cells.Cell, workdir: pathlib.Path,
 
   config, seeds, cache = cells.resolve(cell), list(cell.seeds), workdir.parent / 'warm_starts'
   settings = {path: [value] * len(seeds) for path, value in sorted(cell.scalars.items())}
-  # All arms of a setting start from the same weights: the first to come makes them. Others compile
-  # what does not depend on them, and then wait.
+  # Arms that share an actor start from the same weights: the first to come makes them. Others
+  # compile what does not depend on them, and then wait.
+  start = actors.digest(actors.shared(config, tuple(settings))[0])
   compile_ = functools.partial(loop.prepare, config, seeds, settings=settings)
-  with locks.waiting_lock(cache / f'{cell.task}-{cell.setting}.lock', compile_):
+  with locks.waiting_lock(cache / f'{start}.lock', compile_):
     actors.warm_start(config, seeds, settings=settings, cache=cache)
   try:
     out = loop.run(config, seeds=seeds, settings=settings, workdir=workdir, cache=cache,
@@ -61,6 +64,10 @@ def run_cell(cell: cells.Cell, workdir: pathlib.Path,
       'rollouts', 'prompt_tokens', 'context_tokens', 'policy_flops', 'critic_flops', 'bad_step')}
   if out['clone_pass_rate'] is not None:
     per_seed['clone_pass_rate'] = out['clone_pass_rate']
+  if cell.tests:
+    from grpo.study import evaluation
+    found = evaluation.elsewhere(workdir, cell.tests, cell.room)
+    per_seed |= {f'test/{name}': success for name, success in found.items()}
   watched = _watched(workdir / 'metrics.jsonl', cell.watch, seeds, out['steps'])
   return per_seed | watched | {
       'steps': out['steps'], 'tokens_sampled': out['sampled_tokens'],
@@ -100,12 +107,15 @@ def report(name: str, folder: pathlib.Path) -> str:
   """
   module = experiment(name)
   rows, curves = tables.read(folder / 'results.csv'), tables.read(folder / 'curves.csv')
-  made = tables.blocks(rows, base=module.BASE, score=module.SCORE)
+  compared = vars(module).get('rows', list)(rows)
+  made = tables.blocks(compared, base=module.BASE, score=module.SCORE,
+                       words=vars(module).get('WORDS', tables.WORDS))
   equal = tables.blocks(tables.equal_flops(curves, rows), base=module.BASE, score='success_flops')
   head = f'{name}: {module.SCORE}, arms against {module.BASE}'
+  what = 'The same' if module.SCORE.startswith('success') else 'Success'
   cells.write(folder / 'table.md', '\n'.join([
       f'## {head}', '', tables.NOTES, '', tables.markdown(made),
-      '## The same at equal FLOPs, those of the cheapest run of each setting', '',
+      f'## {what} at equal FLOPs, those of the cheapest run of each setting', '',
       tables.markdown(equal)]))
   plots.save(experiment(name, 'plot').figure(folder), folder / 'figure.png')
   return f'{head}\n{tables.NOTES}\n\n{tables.text(made)}'
@@ -155,8 +165,10 @@ def _claim_alone(workdir, name, size, plan):
 
 
 def run(name: str, size: str, workdir: pathlib.Path, *, processes: int,
-        runner: str = 'scripts.experiment:run_cell') -> int:
+        runner: str = 'scripts.experiment:run_cell', start: Callable | None = None) -> int:
   """Runs what is missing of an experiment and reports; returns the exit code.
+
+  `start` starts a worker, see `launch.run`; None is a process of this machine.
 
   Raises:
     UsageError: the workdir holds another experiment or size, a single run, or cannot be used.
@@ -169,7 +181,7 @@ def run(name: str, size: str, workdir: pathlib.Path, *, processes: int,
   _claim(workdir, name, size, plan)
   processes = processes or min(len(os.sched_getaffinity(0)), 8)
   try:
-    failed = launch.run(plan, workdir, processes=processes, runner=runner)
+    failed = launch.run(plan, workdir, processes=processes, runner=runner, start=start)
   finally:
     done = cells.collect(workdir, plan)
   if done and (base,) not in tables.unique(tables.read(workdir / 'results.csv'), 'arm'):

@@ -1,6 +1,11 @@
-"""The local launcher: worker processes over a plan of cells, and a live line about them."""
+"""The launcher: workers over a plan of cells, and a live line about them.
 
-from collections.abc import Mapping, Sequence
+Workers are processes of this machine, or whatever else a function `start` gives: scripts/slurm.py
+has one whose workers are jobs of a cluster.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+import functools
 import json
 import os
 import pathlib
@@ -48,20 +53,33 @@ def order(plan: Mapping[str, cells.Cell], processes: int) -> list[list[str]]:
           for k in range(processes)]
 
 
-def _environment(processes):
-  """What a worker needs to know before JAX is imported.
+def variables(cores: int) -> dict[str, str]:
+  """What a worker with so many cores needs to know before JAX is imported.
 
   A worker with one core uses one thread. Sums then have one order, so that results do not depend on
   what else the machine does.
   """
-  env = dict(os.environ)
-  env['PYTHONPATH'] = os.pathsep.join(filter(None, [str(cli.ROOT), env.get('PYTHONPATH')]))
-  if len(os.sched_getaffinity(0)) // processes <= 1:
+  env = dict(PYTHONPATH=os.pathsep.join(
+      filter(None, [str(cli.ROOT), os.environ.get('PYTHONPATH')])))
+  if cores <= 1:
     flag = '--xla_cpu_multi_thread_eigen=false'
-    env['XLA_FLAGS'] = ' '.join(filter(None, [env.get('XLA_FLAGS'), flag]))
+    env['XLA_FLAGS'] = ' '.join(filter(None, [os.environ.get('XLA_FLAGS'), flag]))
   # Fresh 4 KiB pages for every program's buffers take longer to fault in than to compute on.
-  env.setdefault('GLIBC_TUNABLES', 'glibc.malloc.hugetlb=1')
+  env['GLIBC_TUNABLES'] = os.environ.get('GLIBC_TUNABLES', 'glibc.malloc.hugetlb=1')
   return env
+
+
+def command(plan: pathlib.Path, index: int) -> list[str]:
+  """The command that is a worker."""
+  return [sys.executable, '-m', 'scripts.worker', str(plan), str(index)]
+
+
+def local(plan: pathlib.Path, index: int, log: pathlib.Path, processes: int) -> subprocess.Popen:
+  """Starts a worker as a process of this machine."""
+  env = dict(os.environ) | variables(len(os.sched_getaffinity(0)) // processes)
+  with open(log, 'ab') as f:
+    return subprocess.Popen(command(plan, index), env=env, stdin=subprocess.DEVNULL, stdout=f,
+                            stderr=f)
 
 
 def clock(seconds: float) -> str:
@@ -113,7 +131,7 @@ class Launcher:
   """Runs the unfinished cells of a plan in worker processes and watches them."""
 
   def __init__(self, plan: Mapping[str, cells.Cell], workdir: pathlib.Path, processes: int,
-               runner: str):
+               runner: str, start: Callable | None = None):
     self.plan, self.workdir = plan, workdir.resolve()
     cells.set_aside(self.workdir, plan)
     self.skipped = {n for n in plan if cells.result_path(self.workdir, n).exists()}
@@ -121,6 +139,8 @@ class Launcher:
     self.launch = time.strftime('%Y%m%d-%H%M%S-') + str(os.getpid())
     self.folder = self.workdir / 'launches' / self.launch
     self.runner = runner
+    self.apart = start is not None  # workers elsewhere have all cores that they can see
+    self.start = start or functools.partial(local, processes=self.processes)
     self.begin = time.monotonic()
     self.past = 0        # steps by workers that have ended and were replaced
     self.broken = None   # why workers cannot even start
@@ -136,12 +156,7 @@ class Launcher:
     return out
 
   def _start(self, index):
-    log = open(self.folder / f'worker-{index}.log', 'ab')
-    with log:
-      return subprocess.Popen(
-          [sys.executable, '-m', 'scripts.worker', str(self.folder / 'plan.json'), str(index)],
-          env=_environment(self.processes), stdin=subprocess.DEVNULL, stdout=log,
-          stderr=log)
+    return self.start(self.folder / 'plan.json', index, self.folder / f'worker-{index}.log')
 
   def _report(self, index):
     return cells.read(self.folder / f'worker-{index}.json') or dict(cell=None, fraction=0, work=0)
@@ -174,7 +189,8 @@ class Launcher:
     self.past += report['work']
     (self.folder / f'worker-{index}.json').unlink(missing_ok=True)
     if name is None:
-      tail = (self.folder / f'worker-{index}.log').read_text(errors='replace').strip()
+      log = self.folder / f'worker-{index}.log'
+      tail = log.read_text(errors='replace').strip() if log.exists() else ''
       self.broken = tail.splitlines()[-1] if tail else f'exit code {code}'
       return None
     if not cells.result_path(self.workdir, name).exists():
@@ -192,7 +208,7 @@ class Launcher:
     todo = {n: c for n, c in self.plan.items() if n not in self.skipped}
     cells.write(self.folder / 'plan.json', json.dumps(dict(
         workdir=str(self.workdir), launch=self.launch, runner=self.runner,
-        processes=self.processes, provenance=cells.provenance(),
+        processes=self.processes, apart=self.apart, provenance=cells.provenance(),
         cells={n: c.to_json() for n, c in todo.items()},
         order=order(todo, self.processes)), indent=1))
     live = Live()
@@ -227,20 +243,22 @@ class Launcher:
     return failed
 
 
-def run(plan: Mapping[str, cells.Cell], workdir: pathlib.Path, *, processes: int,
-        runner: str) -> dict[str, str]:
+def run(plan: Mapping[str, cells.Cell], workdir: pathlib.Path, *, processes: int, runner: str,
+        start: Callable | None = None) -> dict[str, str]:
   """Runs all unfinished cells of a plan.
 
   Args:
     plan: id -> cell.
     workdir: of the sweep; several launchers may share one.
-    processes: worker processes at most.
+    processes: workers at most.
     runner: 'module:function' that runs one cell.
+    start: (plan file, index, log file) -> a started worker with `poll`, `terminate`, `kill` and
+      `wait` as subprocess.Popen has them; None for processes of this machine.
 
   Returns:
     Id -> reason, of the cells that have no result.
   """
-  return Launcher(plan, workdir, processes, runner).run()
+  return Launcher(plan, workdir, processes, runner, start).run()
 
 
 def make_plan(listed: Sequence[cells.Cell]) -> dict[str, cells.Cell]:

@@ -1,4 +1,4 @@
-"""One process of a sweep: takes cells from a plan until none is left. Started by scripts/launch.py.
+"""One worker of a sweep: takes cells from a plan until none is left. Started by scripts/launch.py.
 
   python -m scripts.worker PLAN.json INDEX
 """
@@ -40,10 +40,7 @@ class Worker:
 
   def settled(self, name):
     """Whether a cell is finished, or has failed in this launch."""
-    if cells.result_path(self.workdir, name).exists():
-      return True
-    failure = cells.read(cells.failure_path(self.workdir, name))
-    return failure is not None and failure.get('launch') == self.plan['launch']
+    return cells.settled(self.workdir, name, self.plan['launch'])
 
   def report(self, name=None, step=0, steps=0, force=True):
     """Tells the launcher what this worker does; at most twice a second unless forced."""
@@ -128,7 +125,7 @@ def record_failure(workdir: pathlib.Path, name: str, launch: str, reason: str) -
 def main(argv):
   plan = json.loads(pathlib.Path(argv[1]).read_text(encoding='utf-8'))
   index = int(argv[2])
-  cores = _pin(index, plan['processes'])
+  cores = _pin(*((0, 1) if plan['apart'] else (index, plan['processes'])))
   Worker(plan, index, cores).loop()
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from grpo import keys
 from grpo.tasks import arithmetic
 from tests import episodes as runs
 
@@ -44,6 +45,29 @@ class ArithmeticTest(parameterized.TestCase):
     for wrong in ('1 2', '1 .', '2 1 .', '. 1 2', '0 1 2', '1 2 0', '1 2 =', ''):
       self.assertEqual(score(wrong), 0, wrong)
     self.assertEqual(score('0 7 .', 7), 0, 'a leading zero')
+
+  def test_scratch_is_free_and_the_expert_uses_half_of_it(self):
+    task = runs.build('arithmetic', max_digits=1, scratch=4)
+    self.assertEqual((task.action_len, task.vocab[-1]), (7, ';'))
+    step = jax.jit(task.step)
+
+    def score(text, answer=12):
+      ids = [task.vocab.index(word) for word in text.split()]
+      action = jnp.asarray(ids + [0] * (task.action_len - len(ids)))
+      return float(step(arithmetic.State(jnp.int32(answer)), action,
+                        jnp.arange(7) < len(ids), task.knobs).reward)
+
+    for right in ('1 2 .', '; 1 2 .', '; ; ; ; 1 2 .', '5 ; 1 2 .', '1 2 ; 1 2 .'):
+      self.assertEqual(score(right), 1, right)
+    self.assertEqual(score('; ; ; ; ; 7 .', 7), 1, 'a short answer leaves more room')
+    for wrong in ('; ; ; ; ; 1 2', '1 2 ; .', '5 1 2 .', '; 2 1 .', '; 1 2', '; ; ; ; ; ; ;', ''):
+      self.assertEqual(score(wrong), 0, wrong)
+    record = runs.episodes(task, 'expert')
+    self.assertEqual(runs.success(record), 1)
+    act = jax.vmap(lambda key: task.expert(arithmetic.State(jnp.int32(12)), key)[0])
+    actions = np.asarray(jax.jit(act)(jax.random.split(keys.root(0), 900)))
+    share = np.bincount(np.sum(actions == task.vocab.index(';'), axis=1)) / len(actions)
+    np.testing.assert_allclose(share, np.full(3, 1 / 3), atol=0.08)
 
   @parameterized.parameters(1, 2)
   def test_split_is_disjoint_and_blind_to_order(self, digits):

@@ -62,7 +62,8 @@ class SharedProgramTest(absltest.TestCase):
     one = cells.Cell('try', 'grpo', 'horizon', '1 turn', 'configs/grpo.py:smoke,horizon',
                      {'task.horizon': 2, 'window.turns': 2, 'steps': 2, 'log_every': 2,
                       'clone.steps': 0, 'checkpoint.every': 2, 'model': dict(name='tabular')},
-                     (0, 1), scalars={'task.horizon': 1})
+                     (0, 1), scalars={'task.horizon': 1},
+                     tests={'as trained': {'task.horizon': 1}, 'longer': {'task.horizon': 2}})
     two = dataclasses.replace(one, setting='2 turns', scalars={'task.horizon': 2})
     self.assertNotEqual(cells.cell_id(one), cells.cell_id(two))
     self.assertEqual(cells.Cell.from_json(json.loads(json.dumps(one.to_json()))), one)
@@ -74,6 +75,9 @@ class SharedProgramTest(absltest.TestCase):
     self.assertEqual(program.stretch._cache_size(), 1)
     rollouts = 2 * 8 * 4
     self.assertEqual(list(out[0]['tokens_sampled']), [rollouts, rollouts])
+    np.testing.assert_array_equal(out[0]['test/as trained'], out[0]['curve/success'][:, -1])
+    self.assertLen(out[0]['test/longer'], 2)
+    self.assertNotIn('test/longer', out[1])
     self.assertEqual(list(out[1]['tokens_sampled']), [2 * rollouts, 2 * rollouts])
 
   def test_unknown_scalar(self):

@@ -8,7 +8,10 @@ import tempfile
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from experiments.chunk_length import sweep as chunk_length
 from experiments.entropy import sweep as entropy
+from experiments.horizon import sweep as horizon
+from experiments.length_bias import sweep as length_bias
 from experiments.methods import sweep
 from grpo import build
 from grpo import check
@@ -62,6 +65,30 @@ class MethodsTest(parameterized.TestCase):
   def test_ids_are_unique(self):
     plan = launch.make_plan(sweep.cells('small'))
     self.assertLen(plan, len(sweep.cells('small')))
+
+
+class TrainedTest(parameterized.TestCase):
+
+  @parameterized.product(sweep=(chunk_length, horizon, length_bias),
+                         size=('smoke', 'small', 'full'))
+  def test_cells_are_legal_and_play_the_same_rollouts(self, sweep, size):
+    played, plan = set(), launch.make_plan(sweep.cells(size))
+    for cell in plan.values():
+      plain = build.plain(cells.resolve(cell))
+      check.check(plain, seeds=len(cell.seeds))
+      played.add(rollouts(plain, build.parts(plain, cell.scalars)))
+      build.actor(build.plain(plain, cell.room), {k: v for t in cell.tests.values()
+                                                  for k, v in t.items()})
+    self.assertLen(played, 1)
+    self.assertIn(sweep.BASE, {cell.arm for cell in plan.values()})
+
+  def test_levels_are_rows(self):
+    result = dict(arm='grpo', setting='L1 to L4', horizon=4, **{f'test/L{i}': i / 10
+                                                               for i in range(1, 8)})
+    made = horizon.rows([result])
+    self.assertEqual([r['setting'] for r in made], [f'L{i}' for i in range(1, 8)])
+    self.assertEqual([r['horizon'] for r in made], [1, 2, 3, 4, 6, 8, 10])
+    self.assertEqual(made[4]['test_success'], 0.5)
 
 
 class EntropyTest(parameterized.TestCase):

@@ -41,6 +41,16 @@ class LadderTest(parameterized.TestCase):
     np.testing.assert_array_equal(empty, ladder.EMPTY[level - 1])
     np.testing.assert_array_equal((record['prompt'] == ladder.NEXT).sum(1), 1)
 
+  def test_lower_levels(self):
+    task = runs.build('ladder', max_level=7)
+    count = lambda **knobs: np.bincount(
+        (board_of(runs.episodes(task, 'expert', **knobs)['prompt']) == 0).sum(1), minlength=11)
+    drawn = count(level=4, lower=1.0)
+    self.assertEqual(drawn.sum(), drawn[1:5].sum())
+    np.testing.assert_allclose(drawn[1:5] / drawn.sum(), 1 / 4, atol=0.05)
+    half = count(level=4, lower=0.5)  # half of all, and a quarter of the other half
+    np.testing.assert_allclose(half[4] / half.sum(), 5 / 8, atol=0.05)
+
   def test_macro_actions_take_fewer_turns_of_more_tokens(self):
     task = runs.build('ladder', max_level=5, macro=3)
     record = runs.episodes(task, 'expert')

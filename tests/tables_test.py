@@ -46,6 +46,14 @@ class TablesTest(parameterized.TestCase):
     self.assertRegex(same.sentence, r'; a true 0\.0\d\d would show in 4 of 5 such experiments\.$')
     self.assertIn('1.5 seed spreads', made[0].visible)
 
+  def test_other_words_for_other_scores(self):
+    made = tables.blocks(make(dict(base=0.0, up=0.2, down=-0.2, same=0.0)), base='base',
+                         words=('longer', 'shorter'))
+    _, up, down, same = (line.sentence for line in made[0].lines)
+    self.assertStartsWith(up, 'up is longer than base on ')
+    self.assertStartsWith(down, 'down is shorter than base on ')
+    self.assertStartsWith(same, 'same is not distinguishable from base on ')
+
   def test_correction_covers_all_settings(self):
     # 0.02 +- 0.02 over 8 pairs: p near 0.03 alone, so no claim may be made among many comparisons.
     few = [row('base', '8', s, 0.5) for s in range(8)]

@@ -1,6 +1,9 @@
 """Evaluates a finished or running training run from its folder."""
 
+from collections.abc import Mapping
+import json
 import pathlib
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +11,7 @@ import numpy as np
 
 from grpo import build
 from grpo import keys
+from grpo.learn import actors
 from grpo.learn import checkpoint
 from grpo.learn import loop
 from grpo.learn import record
@@ -15,7 +19,7 @@ from grpo.rollout import choose as choices
 from grpo.rollout import sampler
 from grpo.study import process
 
-__all__ = ['load', 'load_all', 'run']
+__all__ = ['load', 'load_all', 'run', 'elsewhere']
 
 
 def load(folder: pathlib.Path):
@@ -112,3 +116,36 @@ def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature
   return dict(step=step, prompts=prompts, repeats=repeats, temperature=heat, top_k=top_k,
               top_p=top_p, greedy=greedy, heldout=heldout, overrides=dict(overrides or {}),
               seeds=rows)
+
+
+def elsewhere(folder: pathlib.Path, tests: Mapping[str, Mapping[str, float]],
+              room: Mapping[str, Any] | None = None) -> dict[str, list[float]]:
+  """Success of every seed where it was not trained, by one program for all tests.
+
+  Args:
+    folder: of a run.
+    tests: name -> {dotted path: number}; a number that a test does not give is that of the config.
+    room: dotted path -> value; changes of the config for all tests, for sizes that cannot be
+      traced.
+
+  Returns:
+    name -> success [seeds] on `evaluate.prompts` prompts, in the order of the run's seeds.
+  """
+  config, seeds, step, state = load(folder)
+  config = build.plain(config, room)
+  names = tuple(sorted({path for test in tests.values() for path in test}))
+  subset, used = actors.shared(config, names)
+  if used != names:
+    raise ValueError(f'tests: {", ".join(sorted({*names} - {*used}))}: only fields of '
+                     f'{", ".join(build.ACTOR_FIELDS)} can differ in a test')
+  evaluate = actors.programs(json.dumps(subset, sort_keys=True), names)[0]
+  found = {}
+  for name, test in tests.items():
+    values = []
+    for path in names:
+      value = config
+      for part in path.split('.'):
+        value = value[part]
+      values.append(np.full(len(seeds), test.get(path, value), np.float32))
+    found[name] = np.asarray(evaluate(state.params, state.key, step, tuple(values))[0]).tolist()
+  return found

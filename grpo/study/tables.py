@@ -16,10 +16,13 @@ import numpy as np
 from grpo.study import frames
 from grpo.study import stats
 
-__all__ = ['NOTES', 'Line', 'Block', 'read', 'unique', 'blocks', 'equal_flops', 'text', 'markdown']
+__all__ = ['NOTES', 'WORDS', 'Line', 'Block', 'read', 'unique', 'blocks', 'equal_flops', 'text',
+           'markdown']
 
 NOTES = ('IQM: interquartile mean over seeds, 95 % bootstrap interval. P(better): chance of a '
          'higher\nscore than the base arm under the same seed; ties count half.')
+
+WORDS = ('better', 'worse')
 
 Row = Mapping[str, Any]
 _COSTS = ('rollouts', 'tokens_sampled', 'tokens_trained', 'policy_flops', 'critic_flops')
@@ -93,9 +96,10 @@ def _p(p):
   return '< 0.001' if p < 0.001 else f'= {p:.3f}'
 
 
-def _sentence(arm, base, title, comparison, corrected, settings):
+def _sentence(arm, base, title, comparison, corrected, settings, words):
   """One comparison in words."""
   word = stats.verdict(comparison, corrected)
+  word = dict(zip(WORDS, words, strict=True)).get(word, word)
   head = f'{arm} is {word} {"from" if word.startswith("not") else "than"} {base} on {title}'
   if comparison.pairs == 0:
     return head + ': they share no finished seed.'
@@ -147,20 +151,21 @@ def _block(rows, title, settings, arms, base, score, family):
   return Block(title, lines, _visible(rows, settings, arms, score)), comparisons, len(settings)
 
 
-def _correct(drafts, base):
+def _correct(drafts, base, words):
   """Fills in the sentences of blocks whose comparisons are one family."""
   flat = [c.p for _, comparisons, _ in drafts for c in comparisons if c]
   corrected = iter(stats.holm(flat))
   out = []
   for block, comparisons, settings in drafts:
     lines = [line if c is None else dataclasses.replace(line, sentence=_sentence(
-        line.arm, base, block.title, c, next(corrected), settings))
+        line.arm, base, block.title, c, next(corrected), settings, words))
              for line, c in zip(block.lines, comparisons, strict=True)]
     out.append(dataclasses.replace(block, lines=lines))
   return out
 
 
-def blocks(rows: Sequence[Row], *, base: str, score: str = 'success_last') -> list[Block]:
+def blocks(rows: Sequence[Row], *, base: str, score: str = 'success_last',
+           words: tuple[str, str] = WORDS) -> list[Block]:
   """All settings, then all of them together where every arm has run in each.
 
   Holm's correction covers the comparisons of all settings as one family; the comparisons over all
@@ -170,6 +175,7 @@ def blocks(rows: Sequence[Row], *, base: str, score: str = 'success_last') -> li
     rows: of results.csv.
     base: arm that the others are compared with.
     score: column that is compared, fixed before the run.
+    words: for more and for less of it, such as longer and shorter.
 
   Raises:
     ValueError: the rows lack a column, a score is not a number, or no row is of the base arm.
@@ -188,10 +194,10 @@ def blocks(rows: Sequence[Row], *, base: str, score: str = 'success_last') -> li
     here = [a for a in arms if (a, *setting) in present]
     title = ' / '.join(dict.fromkeys(setting))
     drafts.append(_block(rows, title, [setting], here, base, score, family))
-  out = _correct(drafts, base)
+  out = _correct(drafts, base, words)
   if len(settings) > 1 and len(present) == len(arms) * len(settings):
     out += _correct([_block(rows, 'all settings', settings, arms, base, score,
-                            max(1, len(arms) - 1))], base)
+                            max(1, len(arms) - 1))], base, words)
   return out
 
 

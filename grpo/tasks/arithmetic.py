@@ -25,6 +25,10 @@ With operators='+*' there is one more token and room for products, `7 * 5 =`: th
 the probability that the numbers of a prompt are multiplied. The numbers themselves stay the same,
 and so does the split. Products of two one-digit terms: uniform tokens pass in 0.002 of 100,000
 episodes, and always writing `0 .` in 0.19, since as many prompts hold a zero.
+
+With scratch=n an answer may have n tokens more, and one more word, `;`: what counts is behind the
+last one, so `1 2 .`, `; ; 1 2 .` and `5 ; 1 2 .` are all exact. Length is then free for right and
+wrong answers alike. The expert writes 0 to n // 2 such words, all equally often.
 """
 
 import jax
@@ -48,7 +52,7 @@ class State:
 
 
 def make(*, max_terms: int = 2, max_digits: int = 2, folds: int | None = None,
-         operators: str = '+') -> base.Task:
+         operators: str = '+', scratch: int = 0) -> base.Task:
   """Sums of up to `max_terms` numbers of up to `max_digits` digits.
 
   Knobs: `terms` (2 to max_terms), `digits` (1 to max_digits), `products` (share of products; read
@@ -61,6 +65,7 @@ def make(*, max_terms: int = 2, max_digits: int = 2, folds: int | None = None,
     max_digits: largest number of digits of a term; 8 at most, so that sums fit in 32 bits.
     folds: 5 holds out one instance in five, 0 none; None is 0 for two terms of one digit, else 5.
     operators: '+', or '+*' for products too; then max_terms * max_digits is at most 9.
+    scratch: tokens that may stand before the answer; above 0 there is the word `;`.
 
   Returns:
     The task; `terms` and `digits` default to the largest.
@@ -73,6 +78,8 @@ def make(*, max_terms: int = 2, max_digits: int = 2, folds: int | None = None,
   if operators not in ('+', '+*') or (operators == '+*' and max_terms * max_digits > 9):
     raise ValueError("arithmetic: operators must be '+', or '+*' with max_terms * max_digits at "
                      f'most 9, got {operators!r} with {max_terms} * {max_digits}')
+  if scratch < 0:
+    raise ValueError(f'arithmetic: scratch must be at least 0, got {scratch}')
   multiplies = '*' in operators
   if folds not in (None, 0, FOLDS):
     raise ValueError(f'arithmetic: folds must be 0, {FOLDS} or None, got {folds}')
@@ -82,6 +89,8 @@ def make(*, max_terms: int = 2, max_digits: int = 2, folds: int | None = None,
   width = len(str(max(max_terms * largest, largest**max_terms if multiplies else 0)))
   prompt_len = max_terms * (max_digits + 1)
   powers = jnp.asarray([10**(width - 1 - i) for i in range(width)], jnp.int32)
+  vocab = VOCAB + tuple(operators[1:]) + (';',) * (scratch > 0)
+  action_len, blank = width + 1 + scratch, len(vocab) - 1
   shuffle = jnp.asarray(SHUFFLE, jnp.int32)
   unshuffle = jnp.argsort(shuffle)
 
@@ -131,17 +140,30 @@ def make(*, max_terms: int = 2, max_digits: int = 2, folds: int | None = None,
   def step(state, action, valid, knobs):
     del knobs
     target, needed = written(state.answer)
+    if scratch:
+      place = jnp.arange(action_len)
+      start = jnp.max(jnp.where(valid & (action == blank), place + 1, 0))
+      at = start + jnp.arange(width + 1)
+      valid = valid[at % action_len] & (at < action_len)
+      action = action[at % action_len]
     exact = jnp.all(~needed | (valid & (action == target)))
     score = exact.astype(jnp.float32)
     return base.Step(state, jnp.zeros(0, jnp.int32), jnp.zeros(0, bool), score, score,
                      jnp.asarray(True), jnp.asarray(False))
 
   def _expert(state, key):
-    del key
-    return written(state.answer)
+    target, needed = written(state.answer)
+    if not scratch:
+      return target, needed
+    before = (jax.random.uniform(key) * (scratch // 2 + 1)).astype(jnp.int32)
+    place = jnp.arange(action_len)
+    at = jnp.clip(place - before, 0, width)
+    answer = jnp.where(needed[at] & (place - before <= width), target[at], PAD)
+    action = jnp.where(place < before, blank, answer)
+    return action.astype(jnp.int32), action != PAD
 
   return base.Task(
-      vocab=VOCAB + tuple(operators[1:]), prompt_len=prompt_len, action_len=width + 1,
+      vocab=vocab, prompt_len=prompt_len, action_len=action_len,
       observation_len=0, max_turns=1,
       stop_ids=(STOP,),
       knobs=dict(terms=max_terms, digits=max_digits, products=0.0) | (

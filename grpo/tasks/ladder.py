@@ -14,10 +14,11 @@ grows, the step does not.
 Atomic actions write one cell a turn (macro=1). A macro action writes `macro` cells, a pair of
 tokens each, without a look at the board in between: T / macro decisions of as many tokens.
 
-Knobs: `level` (1 to max_level), `unmarked` (probability a turn that no `?` tells where to go on;
-the agent then has to look for it), `subgoal` (share of the reward that is paid for each right cell
-when it is written, 0 to 1), `heldout`. There are 12 boards up to a renaming of the digits; 2 of
-them are held out, so no held-out board is a renaming of one that was trained on.
+Knobs: `level` (1 to max_level), `lower` (share of episodes whose level is drawn from 1 to `level`
+instead, all equally often: to train on several), `unmarked` (probability a turn that no `?` tells
+where to go on; the agent then has to look for it), `subgoal` (share of the reward that is paid for
+each right cell when it is written, 0 to 1), `heldout`. There are 12 boards up to a renaming of the
+digits; 2 of them are held out, so no held-out board is a renaming of one that was trained on.
 
 Potential: share of the empty cells that are filled, 0 once one of them is wrong.
 
@@ -125,9 +126,12 @@ def make(*, max_level: int = 4, macro: int = 1, spare: int = 2) -> base.Task:
 
   def reset(key, knobs):
     level = jnp.clip(jnp.asarray(knobs['level'], jnp.int32), 1, max_level)
-    unmarked, heldout = (jnp.asarray(knobs[k], jnp.float32) for k in ('unmarked', 'heldout'))
+    lower, unmarked, heldout = (jnp.asarray(knobs[k], jnp.float32)
+                                for k in ('lower', 'unmarked', 'heldout'))
     draw = jax.random.uniform(jax.random.fold_in(key, 0), (4,))
+    other = jax.random.uniform(jax.random.fold_in(key, 2), (2,))
     pick = lambda u, n: jnp.minimum((u * n).astype(jnp.int32), n - 1)
+    level = jnp.where(other[0] < lower, 1 + pick(other[1], level), level)
     known = len(boards) - HELDOUT
     which = jnp.where(heldout > 0, known + pick(draw[0], HELDOUT), pick(draw[0], known))
     solution = names[pick(draw[1], len(names))][boards[which] - 1]
@@ -178,6 +182,6 @@ def make(*, max_level: int = 4, macro: int = 1, spare: int = 2) -> base.Task:
   return base.Task(
       vocab=VOCAB, prompt_len=16, action_len=2 * macro, observation_len=16,
       max_turns=int(turns(EMPTY[max_level - 1])), stop_ids=(),
-      knobs=dict(level=max_level, unmarked=0.0, subgoal=0.0, heldout=0), reset=reset,
+      knobs=dict(level=max_level, lower=0.0, unmarked=0.0, subgoal=0.0, heldout=0), reset=reset,
       reseed=lambda state, key: dataclasses.replace(state, noise=noise_of(key)), step=step,
       state_id=state_id, expert=expert, potential=potential, alike=((DIGIT, 4),))

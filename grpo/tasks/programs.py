@@ -143,10 +143,10 @@ def make(*, max_ops: int = 1, examples: int = 4, tests: int = 12, pool: int = 10
                      f'{len(INPUTS)} together, got {examples} and {tests}')
   length = 2 * max_ops + 1
   library = [_split(words, tables) for words, tables in _functions(max_ops, pool)]
-  counts = jnp.asarray([[len(side) for side in sides] for sides in library], jnp.int32)
+  sizes = np.asarray([[len(side) for side in sides] for sides in library])
   targets = [target for sides in library for side in sides for target in side]
-  sizes = np.asarray(counts).reshape(-1)
-  starts = jnp.asarray(np.cumsum(sizes) - sizes, jnp.int32).reshape(max_ops, 2)
+  counts = jnp.asarray(sizes, jnp.int32)
+  starts = jnp.asarray(np.cumsum(sizes).reshape(max_ops, 2) - sizes, jnp.int32)
   outputs = jnp.asarray(np.stack([table for _, table in targets]), jnp.int8)
   listing = jnp.asarray([[ID[w] for w in words] + [ID['.']] + [0] * (length - len(words))
                          for words, _ in targets], jnp.int8)
