@@ -6,6 +6,7 @@ import math
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from configs import _tasks
 from configs import base
 from grpo import build
 from grpo import check
@@ -114,9 +115,9 @@ class CheckTest(parameterized.TestCase):
 
   def test_fields_of_another_task(self):
     """`task.name` alone does not choose a task: its fields are those of the config's argument."""
-    for mine in base.TASKS:
+    for mine in _tasks.TASKS:
       c = plain(spec=f'smoke,{mine}')
-      for name in set(base.TASKS) - {mine}:
+      for name in set(_tasks.TASKS) - {mine}:
         other = c | dict(task=c['task'] | dict(name=name))
         with self.assertRaisesRegex(ValueError, '^task'):
           check.check(other)
@@ -132,7 +133,7 @@ class CheckTest(parameterized.TestCase):
     t[room] = 6
     self.assertEqual((t[knob], t[room]), (4, 6))
 
-  @parameterized.parameters(*base.TASKS)
+  @parameterized.parameters(*_tasks.TASKS)
   def test_every_task_passes_as_it_is(self, task):
     check.check(plain(spec=f'smoke,{task}'))
 

@@ -16,7 +16,7 @@ from grpo.learn import loop
 from grpo.rollout import demos
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NAMES = sorted(p.stem for p in (ROOT / 'configs').glob('*.py')
+NAMES = sorted(p.stem for p in (ROOT / 'configs').glob('[!_]*.py')
                if p.stem not in ('base', '__init__'))
 
 
