@@ -38,7 +38,8 @@ COMBOS = dict(
 def programs(name):
   """(task, episodes of knobs and kind of actions, one step, one identity), all compiled.
 
-  Kinds: 0 random ids, 1 the expert's word or a random id, 2 the first word again and again.
+  Kinds: 0 random ids, 1 the expert's word or a random id, 2 the first word again and again, 3 the
+  second one, ...
   """
   task = runs.build(name, max_turns=TURNS, **SIZES[name])
 
@@ -51,8 +52,9 @@ def programs(name):
       state, alive = carry
       wild = jnp.where(draw[0] < 0.1, -7, (draw[1] * 1.05 * len(task.vocab)).astype(jnp.int32))
       wise = task.expert(state, None)[0][0]
-      word = jnp.stack([wild, jnp.where(draw[2] < 0.7, wise, wild), jnp.int32(1)])[kind]
-      real = (draw[0] < 0.95) | (kind == 2)
+      word = jnp.where(kind == 0, wild, jnp.where(kind > 1, kind - 1, jnp.where(
+          draw[2] < 0.7, wise, wild)))
+      real = (draw[0] < 0.95) | (kind >= 2)
       out = task.step(state, word[None], real[None], knobs)
       record = dict(out=out, word=word, real=real, wise=wise, alive=alive,
                     identity=task.state_id(out.state))
@@ -123,8 +125,9 @@ class CombosTest(parameterized.TestCase):
   def test_changes_of_product_that_nobody_makes_give_the_line_no_time(self):
     task, run, *_ = programs('line')
     for knobs in (dict(horizon=12, delay=3, switch=0.4), dict(horizon=24, delay=4, switch=1),
-                  dict(horizon=12, delay=11), dict(delay=TURNS - 1, switch=0.1)):
-      for kind in (0, 2):
+                  dict(horizon=12, delay=11), dict(delay=TURNS - 1, switch=0.1),
+                  dict(horizon=12, delay=1, switch=1), dict(horizon=12, delay=2, switch=1)):
+      for kind in (0, 2, 1 + task.vocab.index('adjust')):
         record = run(traced(task, knobs), jnp.int32(kind))
         paid = np.asarray(record['out'].success * record['alive']).sum(axis=1)
         self.assertEqual(paid.max(), 0, (knobs, kind))

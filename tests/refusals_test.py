@@ -16,6 +16,8 @@ from unittest import mock
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from configs import base
+from grpo import build
 from grpo.study import evaluation
 from scripts import cells
 from scripts import cli
@@ -238,6 +240,18 @@ class CommandTest(parameterized.TestCase):
       evaluation.load(folder)
     with self.assertRaisesRegex(ValueError, 'top_p: must be above 0 and at most 1, got nan'):
       evaluation.run(folder, prompts=1, repeats=1, passes=[1], top_p=float('nan'))
+
+  @parameterized.parameters(
+      ('task.horizon', 1024, 'task.horizon=1024 does not fit in task.max_turns='),
+      ('task.partial', 1e9, 'task.partial: must be in'), ('task.delay', -1, 'task.delay'),
+      ('task.delay', 1.5, 'task.delay=1.5: must be an integer'), ('task.rules', 9, 'task.rules'),
+      ('task.name', 3, "task.name=3: only numbers can be changed, and it is 'line'"),
+      ('task.machines', 5, 'task.machines: changes the words of the task, 57 in training and 61'))
+  def test_what_training_refuses_is_no_test_either(self, path, value, message):
+    plain = build.plain(base.get_config('smoke,line'))
+    with self.assertRaisesRegex(ValueError, message):
+      evaluation._changed(plain, {path: value})
+    self.assertEqual(evaluation._changed(plain, {'task.delay': 1.0})['task']['delay'], 1)
 
   @parameterized.parameters((signal.SIGTERM, 143), (signal.SIGINT, 130))
   def test_exit_code_of_a_signal(self, signum, code):

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from grpo import build
+from grpo import check
 from grpo import keys
+from grpo import ranges
 from grpo.learn import actors
 from grpo.learn import checkpoint
 from grpo.learn import loop
@@ -86,7 +88,7 @@ def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature
   if top_p is not None and not 0 < top_p <= 1:
     raise ValueError(f'top_p: must be above 0 and at most 1, got {top_p}')
   config, seeds, step, state = load(folder)
-  config = build.plain(config, overrides)
+  config = _changed(config, overrides or {})
   heat = config['sample']['temperature'] if temperature is None else temperature
   if not heat > 0:
     raise ValueError(f'temperature: must be above 0, got {heat}; greedy takes the likeliest token')
@@ -118,6 +120,32 @@ def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature
               seeds=rows)
 
 
+def _changed(config, overrides):
+  """The config of a run with other numbers, if they are ones that it could have been trained with.
+
+  Raises:
+    ValueError: a value that training refuses as well, or that the weights do not fit.
+  """
+  changed, fields = build.plain(config, overrides), dict(ranges.leaves(config))
+  for path, value in overrides.items():
+    old = fields.get(path)
+    if not isinstance(old, (int, float)):
+      raise ValueError(f'{path}={value}: only numbers can be changed, and it is {old!r}')
+    if isinstance(old, int) and value != int(value):
+      raise ValueError(f'{path}={value}: must be an integer')
+    if isinstance(old, int):
+      node, *rest = changed, *path.split('.')
+      for part in rest[:-1]:
+        node = node[part]
+      node[rest[-1]] = int(value)
+  check.check(changed)
+  known, words = (build.actor(c).task.vocab for c in (config, changed))
+  if known != words:
+    raise ValueError(f'{", ".join(overrides)}: changes the words of the task, {len(known)} in '
+                     f'training and {len(words)} here; the weights know the former')
+  return changed
+
+
 def elsewhere(folder: pathlib.Path, tests: Mapping[str, Mapping[str, float]],
               room: Mapping[str, Any] | None = None) -> dict[str, list[float]]:
   """Success of every seed where it was not trained, by one program for all tests.
@@ -132,7 +160,7 @@ def elsewhere(folder: pathlib.Path, tests: Mapping[str, Mapping[str, float]],
     name -> success [seeds] on `evaluate.prompts` prompts, in the order of the run's seeds.
   """
   config, seeds, step, state = load(folder)
-  config = build.plain(config, room)
+  config = _changed(config, room or {})
   names = tuple(sorted({path for test in tests.values() for path in test}))
   subset, used = actors.shared(config, names)
   if used != names:

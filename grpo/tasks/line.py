@@ -186,7 +186,8 @@ def make(*, machines: int = 4, max_turns: int = 12) -> base.Task:
     wrecked = state.wrecked & ~works
     down = serviced | stop | wrecked
     output = state.output + (~jnp.any(down) & (setup == state.want))
-    waited = state.waited + ((turning > 0) & (setup != state.want))
+    # A line that stands for another reason waits for nothing.
+    waited = state.waited + ((turning > 0) & (setup != state.want) & ~jnp.any(down))
     begin, length = watch(state.horizon)
     life = state.horizon - begin - EARLY * length
     rate = jnp.where(works & (state.rate > 0), 1 / life, state.rate)
