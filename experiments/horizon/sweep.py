@@ -33,6 +33,8 @@ def overrides(arm: str, size: str) -> dict:
              'evaluate.prompts': 128, 'sample.prompts': 8, 'sample.group': 8,
              'train.minibatches': 2, 'train.learning_rate': 6e-4, 'train.warmup': 10,
              'train.b2': 0.99, 'steps': 40, 'log_every': 10, 'checkpoint.every': 40}
+    if macro > 1:  # 400 steps, the default, took its clone to 0.15 only
+      made['clone.steps'] = 1600
   elif size == 'smoke':
     made |= {'model.layers': 1, 'clone.steps': 20, 'steps': 2, 'log_every': 2,
              'checkpoint.every': 2}
