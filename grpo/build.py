@@ -71,6 +71,9 @@ def plain(config, overrides: Mapping[str, Any] | None = None) -> dict:
     for part in rest[:-1]:
       node = node.get(part) if isinstance(node, dict) else None
     if not isinstance(node, dict) or rest[-1] not in node:
+      if path.removeprefix('task.') in interventions.KNOBS and 'wrong_at' not in tree['task']:
+        raise ValueError(f'config has no field {path!r}: it needs the third word of a config; '
+                         'train with --config=FILE:SIZE,TASK,interventions')
       raise ValueError(f'config has no field {path!r}{slots.nearest(path, _paths(tree))}')
     node[rest[-1]] = value
   return tree

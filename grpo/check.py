@@ -109,6 +109,10 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
 
 
 def _task(t):
+  for knob, low in (('numbers', 2), ('level', 1), ('doors', 1), ('boxes', 1), ('depth', 1),
+                    ('sources', 1), ('horizon', 1)):
+    if knob in t and slotted.number(t[knob]):
+      yield t[knob] < low, f'task.{knob}: must be at least {low}, got {t[knob]}'
   for knob, room in (('horizon', 'max_turns'), ('terms', 'max_terms'), ('digits', 'max_digits'),
                      ('ops', 'max_ops'), ('decisive', 'horizon'), ('numbers', 'max_numbers'),
                      ('level', 'max_level'), ('doors', 'max_doors'),
@@ -118,10 +122,6 @@ def _task(t):
       yield t[knob] > t[room], (
           f'task.{knob}={t[knob]} does not fit in task.{room}={t[room]}')
       yield t[knob] < 0, f'task.{knob}: must be at least 0, got {t[knob]}'
-  for knob, low in (('numbers', 2), ('level', 1), ('doors', 1), ('boxes', 1), ('depth', 1),
-                    ('sources', 1)):
-    if knob in t and slotted.number(t[knob]):
-      yield t[knob] < low, f'task.{knob}: must be at least {low}, got {t[knob]}'
   for knob in ('visibility', 'undo', 'drift', 'partial', 'unmarked', 'products', 'mixed', 'form',
                'subgoal', 'brittle', 'hurry', 'unreliable', 'switch', 'lower'):
     if knob in t and slotted.number(t[knob]):
@@ -129,6 +129,9 @@ def _task(t):
   for knob in interventions.KNOBS:
     if knob in t and slotted.number(t[knob]):
       yield t[knob] < -1, f'task.{knob}: must be a turn, or -1 for never, got {t[knob]}'
+      yield _numbers(t, 'horizon') and t[knob] >= t['horizon'], (
+          f'task.{knob}={t[knob]} never comes with task.horizon={t.get("horizon")}: turns count '
+          'from 0; -1 is never')
   if t['name'] == 'arithmetic' and _numbers(t, 'products'):
     yield t['products'] > 0 and '*' not in t.get('operators', ''), (
         f"task.products={t['products']} needs task.operators='+*', got {t.get('operators')!r}")

@@ -17,12 +17,18 @@ _LEAST = (('train.eps', 0, False), ('train.weight_decay', 0, True), ('train.warm
           ('method.critic.warmup', 0, True), ('method.critic.clip', 0, True),
           ('method.chunk.length', 1, True), ('method.branch.every', 1, True),
           ('method.advantages.beta', 0, False), ('method.surrogate.tau', 0, False))
+# Bounds above everything a run may sensibly hold, so that a slip of a few zeros ends at once. A
+# number of a task is a count of turns or of things, or a share.
+TURNS, THINGS, EPISODES = 2 ** 16, 2 ** 12, 2 ** 20
+_TURNS = ('horizon', 'max_turns', 'decisive', 'delay', 'spare', 'depth', 'max_depth')
+_BATCHES = ('sample', 'evaluate', 'clone', 'audit')
 
 
 def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   """Pairs of (broken, what to tell the user). Values that are traced are left alone."""
   for path, value in leaves(c):
     yield isinstance(value, float) and math.isnan(value), f'{path}: must be a number, got nan'
+  yield from _bounds(c)
   for path, least, itself in _LEAST:
     value = _at(c, path)
     if not isinstance(value, (int, float)) or isinstance(value, bool):
@@ -42,6 +48,21 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   yield steps > 0 and steps % every != 0, (
       f'clone.every={every} must divide clone.steps={steps}')
   yield math.isinf(c['sample']['temperature']), 'sample.temperature: must be finite, got inf'
+
+
+def _bounds(c):
+  """Upper bounds of sizes."""
+  turns = [f'task.{k}' for k in c['task'] if k in _TURNS or k.endswith('_at')]
+  turns += ['window.turns', 'window.carry']
+  most = {f'task.{k}': THINGS for k in c['task']} | {path: TURNS for path in turns}
+  for path, bound in most.items():
+    value = _at(c, path)
+    yield isinstance(value, (int, float)) and value > bound, (
+        f'{path}: must be at most {bound}, got {value}')
+  for name in _BATCHES:
+    prompts, group = c[name]['prompts'], c[name].get('group', 1)
+    yield prompts * group > EPISODES, (
+        f'{name}: prompts x group must be at most {EPISODES} episodes, got {prompts} x {group}')
 
 
 def leaves(tree, prefix=''):

@@ -6,6 +6,7 @@ import functools
 import inspect
 from typing import Any
 
+from grpo import paths
 from grpo.objective import advantages
 from grpo.objective import agents
 from grpo.objective import aggregate
@@ -34,11 +35,11 @@ __all__ = ['method', 'slot', 'nearest']
 
 
 def nearest(name: str, names) -> str:
-  """'; nearest: ...' for a misspelt name, or the list of all names."""
+  """'; nearest: ...' for a misspelt name or path, or the list of all names."""
   names = sorted(names)
-  close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+  close = paths.namesakes(name, names) + difflib.get_close_matches(name, names, n=3, cutoff=0.5)
   if close:
-    return f'; nearest: {", ".join(close)}'
+    return f'; nearest: {", ".join(list(dict.fromkeys(close))[:3])}'
   return f'; allowed: {", ".join(names)}' if len(names) <= 40 else ''
 
 

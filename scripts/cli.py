@@ -31,6 +31,9 @@ from absl import logging
 import ml_collections
 from ml_collections import config_flags
 
+from configs import _tasks
+from grpo import paths as names
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 _OWN = tuple(str(ROOT / room) + os.sep for room in ('grpo', 'configs', 'scripts', 'experiments'))
 _DEFAULTS = []  # of the config flag, if this process has one
@@ -71,9 +74,11 @@ def check_path(config: ml_collections.ConfigDict, path: str, flag: str = '--conf
   known = paths(config)
   if path in known:
     return
-  leaf = path.rsplit('.', 1)[-1]
-  near = difflib.get_close_matches(path, known, n=1, cutoff=0.8)
-  near += [p for p in known if p.rsplit('.', 1)[-1] == leaf]
+  added = set(_tasks.interventions(_tasks.fields('line'))) - set(_tasks.fields('line'))
+  if path.removeprefix('task.') in added and 'task.wrong_at' not in known:
+    raise UsageError(f'no field {flag}{path}: it needs the third word of a config, as in '
+                     '--config=FILE:SIZE,TASK,interventions')
+  near = names.namesakes(path, known)
   near += difflib.get_close_matches(path, known, n=1, cutoff=0.5)
   parent = path
   while '.' in parent and not near:

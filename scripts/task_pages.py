@@ -28,6 +28,11 @@ Written by `python -m scripts.docs` from the docstrings of `grpo/tasks/`, the kn
 A task is `reset`, `step` and a scripted expert, pure functions of arrays. Its knobs are traced
 scalars: one compiled program serves a grid of them, and for the same key a knob moves no random
 number of another one. Scores in the texts below are those of many episodes, and tests hold them.
+
+Sizes and defaults listed here are those of a task by itself. A config sets its own, those of
+`configs/_tasks.py`, which can differ (`depth` and `walls` of sokoban). The easy case is the one
+that tables are measured at: the default of each knob here, unless a text says otherwise.
+
 What each knob does to three fixed policies was measured in
 [experiments/knobs](../experiments/knobs/README.md).
 """

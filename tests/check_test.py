@@ -85,7 +85,8 @@ class CheckTest(parameterized.TestCase):
       ('line', dict(task__horizon=8), 'task.horizon=8: task.decisive=2 needs at least 9'),
       ('line', dict(task__horizon=13), 'task.horizon=13 does not fit'),
       ('meeting', dict(task__roles=4), 'task.roles: must be in 1..3'),
-      ('meeting', dict(task__horizon=0), 'task.horizon=0'),
+      ('meeting', dict(task__horizon=0), 'task.horizon: must be at least 1, got 0'),
+      ('line', dict(task__horizon=-1), 'task.horizon: must be at least 1, got -1'),
       ('triage', dict(task__sources=0), 'task.sources: must be at least 1'),
       ('triage', dict(task__delay=8), 'task.delay=8'),
       ('triage', dict(task__partial=2), 'task.partial'),
@@ -107,11 +108,35 @@ class CheckTest(parameterized.TestCase):
       ('horizon', dict(unreliable=1.5), 'task.unreliable'),
       ('sokoban', dict(boxes=0), 'task.boxes: must be at least 1'),
       ('sokoban', dict(depth=9, max_depth=8), 'task.depth=9 does not fit'),
+      ('line', dict(horizon=2 * 10 ** 9), 'task.horizon: must be at most 65536, got 2000000000'),
+      ('horizon', dict(actions=10 ** 9), 'task.actions: must be at most 4096, got 1000000000'),
+      ('programs', dict(tests=5000), 'task.tests: must be at most 4096'),
   )
   def test_tasks_refuse_impossible_knobs(self, task, knobs, message):
     overrides = {f'task__{name}': value for name, value in knobs.items()}
     with self.assertRaisesRegex(ValueError, message):
       check.check(plain(spec=f'smoke,{task}', **overrides))
+
+  @parameterized.parameters(
+      (dict(task__wrong_at=8), 'task.wrong_at=8 never comes with task.horizon=8'),
+      (dict(task__pin_at=100), 'task.pin_at=100 never comes'),
+      (dict(task__drop_at=-2), 'task.drop_at: must be a turn, or -1'),
+  )
+  def test_interventions_that_never_come_are_refused(self, overrides, message):
+    check.check(plain(spec='smoke,triage,interventions', task__wrong_at=7))
+    with self.assertRaisesRegex(ValueError, message):
+      check.check(plain(spec='smoke,triage,interventions', **overrides))
+
+  @parameterized.parameters(
+      (dict(window__turns=10 ** 6), 'window.turns: must be at most 65536, got 1000000'),
+      (dict(sample__prompts=2 ** 20), r'sample: prompts x group must be at most 1048576 episodes'),
+      (dict(evaluate__prompts=10 ** 9), 'evaluate: prompts x group must be at most'),
+  )
+  def test_sizes_without_end_are_refused(self, overrides, message):
+    longest = dict(task__max_turns=2 ** 16, task__horizon=2 ** 16, task__decisive=2 ** 16)
+    check.check(plain(**longest))
+    with self.assertRaisesRegex(ValueError, message):
+      check.check(plain(**overrides))
 
   def test_fields_of_another_task(self):
     """`task.name` alone does not choose a task: its fields are those of the config's argument."""
@@ -152,6 +177,9 @@ class BuildTest(parameterized.TestCase):
   @parameterized.parameters(
       (dict(train__learning_rat=1.0), 'train.learning_rate'),
       (dict(learning_rate=1.0), 'train.learning_rate'),
+      (dict(train__steps=5), 'nearest: steps, clone.steps'),
+      (dict(methd__kl__name='k3'), 'nearest: method.kl.name'),
+      (dict(task__wrong_at=2), 'task.wrong_at.*: it needs .* --config=FILE:SIZE,TASK,intervention'),
   )
   def test_unknown_paths_name_the_nearest(self, overrides, nearest):
     with self.assertRaisesRegex(ValueError, nearest):

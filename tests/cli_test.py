@@ -126,6 +126,14 @@ class CliTest(parameterized.TestCase):
     with self.assertRaisesRegex(cli.UsageError, f"^no config file '{spec}': {hint}"):
       cli.load(spec)
 
+  @parameterized.parameters(
+      ('train.steps', r'nearest: --config\.steps, --config\.clone\.steps'),
+      ('task.wrong_at', 'needs the third word of a config, as in .*SIZE,TASK,interventions'),
+      ('wrong_at', 'needs the third word of a config'))
+  def test_nearest_field(self, path, hint):
+    with self.assertRaisesRegex(cli.UsageError, f'^no field --config.{path}.*{hint}'):
+      cli.check_path(cli.load('configs/grpo.py:smoke,line'), path)
+
   def test_unknown_lists_all_when_nothing_is_near(self):
     self.assertEqual(str(cli.unknown('arm', 'zzz', ['b', 'a'])), "no arm 'zzz': known are a, b")
 

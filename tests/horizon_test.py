@@ -131,6 +131,11 @@ class HorizonTest(parameterized.TestCase):
       self.assertAlmostEqual(found['success'], success, delta=0.007 * (success > 0))
       self.assertEqual((found['turns'], found['truncated']), (8, 0))
     self.assertEqual(runs.rates(task, [], decisive=0)['success'], 1)
+    for undo, stated in ((0.5, 0.118), (1.0, 0.191)):
+      self.assertAlmostEqual((1 / 4 + 3 / 4 * undo / 4) ** 2, stated, delta=0.0006)
+      found = runs.rates(task, [horizon.ACTION], undo=undo)
+      self.assertAlmostEqual(found['success'], stated, delta=0.01)
+      self.assertIn(f'{stated:.3f}', horizon.__doc__)
 
   def test_bad_sizes(self):
     for sizes in (dict(actions=1), dict(max_turns=0), dict(max_sources=0), dict(goals=3)):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from grpo import keys
+from grpo.study import play
 from grpo.tasks import keychain
 from tests import episodes as runs
 
@@ -120,6 +121,14 @@ class KeychainTest(parameterized.TestCase):
       for doors in (1, 2):
         found = runs.rates(task, tokens, doors=doors, subgoal=1.0)
         self.assertEqual((found['reward'], found['truncated']), (0, 1))
+
+  def test_a_walk_without_a_look_solves_half_of_the_instances_of_two_doors(self):
+    task = runs.build('keychain')
+    walk = jnp.asarray([task.vocab.index(w) for w in 'take east west west take east'.split()])
+    act = lambda state, key: (walk[jnp.minimum(state.turn, 5)][None], jnp.ones(1, bool))
+    success, _, _ = play.scores(task, act, 4000)({}, keys.root(0))
+    self.assertAlmostEqual(success.mean(), 0.5, delta=0.03)
+    self.assertIn('0.50', keychain.__doc__)
 
   def test_bad_sizes(self):
     for sizes in (dict(max_doors=0), dict(max_doors=9, max_distractors=9)):

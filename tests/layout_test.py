@@ -12,12 +12,13 @@ MAX_LINES = 300
 MAX_COLUMNS = 100
 
 # What the files of a room of grpo/ may import from grpo/, their own room included.
-VOCABULARY = {'types', 'masked', 'keys', 'writes'}
+VOCABULARY = {'types', 'masked', 'keys', 'writes', 'paths'}
 ARROWS = {
     'types': set(),
     'masked': set(),
     'keys': set(),
     'writes': set(),
+    'paths': set(),
     'objective': VOCABULARY | {'objective'},
     'tasks': VOCABULARY | {'tasks'},
     'models': VOCABULARY | {'models'},

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from grpo import keys
+from grpo.study import play
 from grpo.tasks import line
 from grpo.tasks import meeting
 from grpo.tasks import scenes
@@ -102,6 +103,19 @@ class LineTest(parameterized.TestCase):
       self.assertEqual(int(out.state.output), len(stock) - 1, 'one turn down')
       self.assertLess(float(out.state.age[0]), 0.4)
     self.assertEqual(follow('line', 'service-1 service-2', WORN)[0][1].split()[0], 'no-part')
+
+  def test_who_waits_and_refers_in_triage_gains_with_drift(self):
+    task = programs('triage')[0]
+    wait, refer = (jnp.int32(task.vocab.index(word)) for word in ('wait', 'refer'))
+    act = lambda state, key: (jnp.where(state.turn < state.horizon - 1, wait, refer)[None],
+                              jnp.ones(1, bool))
+    score = play.scores(task, act, 4000)
+    for drift, rules, stated in ((0, 0, 0.0), (0.1, 0, 0.522), (0.2, 2, 0.790)):
+      self.assertAlmostEqual(1 - (1 - drift) ** 7, stated, delta=0.0006)
+      success, _, turns = score(dict(drift=drift, rules=rules), keys.root(0))
+      self.assertAlmostEqual(success.mean(), stated, delta=0.025)
+      np.testing.assert_array_equal(turns, 8)
+      self.assertIn(f'{stated:.3f}', triage.__doc__)
 
   def test_only_the_wanted_product_counts(self):
     wrong = WORN | dict(want=1, rate=[0, 0, 0, 0])

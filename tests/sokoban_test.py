@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from grpo import keys
+from grpo.study import play
 from grpo.tasks import sokoban
 from tests import episodes as runs
 
@@ -140,6 +141,11 @@ class SokobanTest(parameterized.TestCase):
         self.assertAlmostEqual(runs.rates(task, [move], depth=depth)['success'], best, delta=0.01)
       self.assertIn(f'{best:.2f}', sokoban.__doc__)
     self.assertEqual(runs.rates(task, [], subgoal=1.0)['reward'], 0)
+    left = task.vocab.index('left')
+    act = lambda state, key: (left + state.turn[None] % 2, jnp.ones(1, bool))
+    success, _, _ = play.scores(task, act, 4000)(dict(depth=1), keys.root(0))
+    self.assertAlmostEqual(success.mean(), 0.37, delta=0.025)
+    self.assertIn('0.37', sokoban.__doc__)
 
   def test_bad_sizes(self):
     for sizes in (dict(size=3), dict(max_boxes=4), dict(max_walls=9)):

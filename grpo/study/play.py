@@ -13,10 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from grpo import build
 from grpo import keys
+from grpo import types
+from grpo.rollout import sampler
 from grpo.tasks import base
 
-__all__ = ['uniform', 'scores', 'Turn', 'turns', 'rate']
+__all__ = ['uniform', 'scores', 'Turn', 'turns', 'sampled', 'rate']
 
 
 def uniform(task: base.Task) -> Callable:
@@ -74,12 +77,44 @@ class Turn:
 
 def turns(task: base.Task, act: Callable, key, **knobs) -> Iterator[Turn]:
   """Plays one episode turn by turn (host side)."""
-  knobs = {k: jnp.float32(v) for k, v in (task.knobs | knobs).items()}
-  step, act = jax.jit(task.step), jax.jit(act)
-  state, prompt, valid = jax.jit(lambda knobs, key: _start(task, knobs, key))(knobs, key)
+  knobs, act = {k: jnp.float32(v) for k, v in (task.knobs | knobs).items()}, jax.jit(act)
+  start = jax.jit(lambda knobs, key: _start(task, knobs, key))(knobs, key)
+  yield from _follow(task, knobs, start,
+                     lambda state, index: act(state, keys.stream(key, 'act', index)))
+
+
+def sampled(actor: build.Actor, params, key) -> Iterator[Turn]:
+  """One episode of a model, sampled as in training; then it is played again turn by turn."""
+  task, c = actor.task, actor.config
+  knobs = {k: jnp.float32(v) for k, v in actor.knobs.items()}
+
+  def draw(params):
+    # The streams of the first sample of the first prompt of `sampler.sample` at step 0.
+    state, prompt, valid = task.reset(keys.stream(key, 'task', 0, 0), knobs)
+    start = task.reseed(state, keys.stream(key, 'noise', 0, 0, 0)), prompt, valid
+    return start, sampler.sample(
+        actor.policy, params, task, actor.layout, knobs, key, step=0, prompts=1, samples=1,
+        temperature=c['sample']['temperature'], forget=c['window']['forget'])
+
+  start, rollout = jax.jit(draw)(params)
+  tokens_T, turn_T, mask_T = (np.asarray(types.stream(x))[0, 0]
+                              for x in (rollout.tokens, rollout.turn, rollout.mask))
+
+  def act(state, index):
+    del state
+    words = tokens_T[mask_T & (turn_T == index)]
+    rest = task.action_len - len(words)
+    return jnp.asarray(np.pad(words, (0, rest))), jnp.arange(task.action_len) < len(words)
+
+  yield from _follow(task, knobs, start, act)
+
+
+def _follow(task, knobs, start, act):
+  """Turns of an episode from (state, prompt, valid); `act` is (state, index) -> action."""
+  step, (state, prompt, valid) = jax.jit(task.step), start
   yield Turn('', task.render(prompt, valid), 0.0, '', state)
   for index in range(task.max_turns):
-    action, real = act(state, keys.stream(key, 'act', index))
+    action, real = act(state, index)
     out = step(state, action, real, knobs)
     over = ''
     if out.terminated:

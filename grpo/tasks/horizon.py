@@ -33,9 +33,11 @@ Prompts are few: the first cue is all that varies (n prompts). Train and held-ou
 their prompts and differ in the noise only; there is no split to make. Different streams give
 different episodes, and generalisation is to be tested over knobs (longer T), not over prompts.
 
-Floor: n^-K for uniform actions (0.0625 for n = 4, K = 2), |V|^-K for uniform tokens. Exploits: a
-constant action does as well as a uniform one, as cues are independent; doing nothing (no action, or
-a word that is none) earns 0 as long as some turn is decisive, and there is no way to stop early.
+Floor: n^-K for uniform actions (0.0625 for n = 4, K = 2), |V|^-K for uniform tokens; undo raises
+the first to (1 / n + (1 - 1 / n) b / n)^K where the turn after a failure decides nothing: 0.118 at
+b = 0.5 and 0.191 at b = 1. Exploits: a constant action (`a0` on every turn) does as well as a
+uniform one, with undo as well, as cues are independent; doing nothing (no action, or a word that is
+none) earns 0 as long as some turn is decisive, and there is no way to stop early.
 """
 
 import dataclasses

@@ -1,11 +1,11 @@
 """Tier 4: a corridor of keys and doors. 2 to 200 steps, like the coin and key games of text worlds.
 
-West of the start lie rooms with one key each; east of it are `doors` locked doors in a row, and
-behind the last one the treasure. Each door has a colour and opens to the key of that colour alone,
-which is used up. A hand holds one key: `take` swaps it with what lies in the room. The colour of a
-door is seen only in the room before it, so it has to be kept in mind on the way to the key and
-back. An observation is: what happened, the key in the room, the key in hand, the door to the east;
-`none` where there is none, `open` for an open door.
+One key lies in the start room and one in each of the rooms west of it; east of it are `doors`
+locked doors in a row, and behind the last one the treasure. Each door has a colour and opens to the
+key of that colour alone, which is used up. A hand holds one key: `take` swaps it with what lies in
+the room. The colour of a door is seen only in the room before it, so it has to be kept in mind on
+the way to the key and back. An observation is: what happened, the key in the room, the key in hand,
+the door to the east; `none` where there is none, `open` for an open door.
 
     opened none none blue      going east opened a door; the next one is blue
 
@@ -30,8 +30,10 @@ doors) there is a knob `heldout`: instances are held out whose second door has t
 follows that of the first one in the circle of C colours, one in C - 1. One door is never split.
 
 The expert's ceiling is 1 for every knob. Floors, from 20,000 episodes of uniform tokens: 0.022 for
-one door, 0.004 for one door with hurry = 1, and 0.000 for two; there a return of 0.04 with
-subgoal = 1. Doing nothing, and any one action again and again, earn 0 with every knob.
+one door, 0.004 for one door with hurry = 1, and 0.000 for two; there a return of 0.04 with subgoal
+= 1. Doing nothing, and any one action again and again, earn 0 with every knob. With two doors a
+walk without a look, `take east west west take east` and on to the east, solves exactly the half of
+the instances whose first key lies in the start room: 0.50.
 """
 
 import dataclasses
