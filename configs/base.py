@@ -259,6 +259,12 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.evaluate.group = 1                      # episodes of each
   # 1: held-out prompts; 0: training prompts, where one-digit sums (100 in all) leave none out
   c.evaluate.heldout = 0 if task == 'arithmetic' else 1
+  c.audit = ml_collections.ConfigDict()   # of credit while it trains, task horizon; study/live.py
+  c.audit.every = 0                   # steps between audits, a multiple of log_every; 0: none
+  c.audit.prompts = by(8, 16, 128)    # P of a batch of fresh episodes, never trained on
+  c.audit.group = by(4, 8, 16)        # G, at least 2
+  c.audit.batches = 8                 # batches of an audit; intervals are over them
+  c.audit.estimators = 'near'         # near: the method's own and those it is held against; all
   c.mesh = ml_collections.ConfigDict()
   c.mesh.data = 1                   # devices over which prompts and parameters are split
   c.mesh.model = 1                  # devices over which a layer is split

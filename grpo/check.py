@@ -41,7 +41,7 @@ def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
 def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   """Pairs of (broken, what to tell the user)."""
   yield from ranges.rules(c)
-  m, s, u, k = c['method'], c['sample'], c['train'], c['checkpoint']
+  m, s, u, k, a = (c[x] for x in ('method', 'sample', 'train', 'checkpoint', 'audit'))
   for path, value, low in (
       ('steps', c['steps'], 1), ('log_every', c['log_every'], 1),
       ('sample.prompts', s['prompts'], 1), ('sample.group', s['group'], 1),
@@ -56,13 +56,19 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
       ('evaluate.group', c['evaluate']['group'], 1), ('clone.steps', c['clone']['steps'], 0),
       ('clone.every', c['clone']['every'], 1), ('clone.prompts', c['clone']['prompts'], 1),
       ('window.turns', c['window']['turns'], 1),
-      ('method.reference_every', m['reference_every'], 0),
+      ('method.reference_every', m['reference_every'], 0), ('audit.every', a['every'], 0),
+      ('audit.prompts', a['prompts'], 1), ('audit.group', a['group'], 2),
+      ('audit.batches', a['batches'], 2),
   ):
     yield value < low, f'{path}: must be at least {low}, got {value}'
   yield c['steps'] % c['log_every'] != 0, (
       f'log_every={c["log_every"]} must divide steps={c["steps"]}')
   yield k['every'] % c['log_every'] != 0, (
       f'checkpoint.every={k["every"]} must be a multiple of log_every={c["log_every"]}')
+  yield a['every'] % c['log_every'] != 0, (
+      f'audit.every={a["every"]} must be a multiple of log_every={c["log_every"]}, or 0 for none')
+  yield a['estimators'] not in ('near', 'all'), (
+      f'audit.estimators: allowed are near and all, got {a["estimators"]}')
   w = c['window']
   yield slotted.number(w['forget']) and not 0 <= w['forget'] < max(w['carry'], 1), (
       f'window.forget={w["forget"]}: must be in 0..window.carry-1, and window.carry={w["carry"]}')

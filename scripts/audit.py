@@ -5,12 +5,17 @@
   python -m scripts.audit --config=configs/sao.py:smoke --horizons=2,8 --config.task.decisive=2
   python -m scripts.audit --workdir=runs/sao --prompts=16 --group=8 --batches=64
   python -m scripts.audit --config=configs/grpo.py:smoke --estimators='group z-score (GRPO)'
+  python -m scripts.audit --workdir=runs/sao --live
 
 With --config alone the policy is the warm start of that config (clone.steps=0: random weights).
 With --workdir it is that of a run by scripts.train, at every checkpoint it kept, and the run's own
 critic is audited too ('trained critic, ...'; its health against exact values is in critic.csv, see
 grpo/study/health.py). The truth is exact, so the task is `horizon`. All estimators see the same
 rollouts. What each column means is in grpo/study/judge.py; intervals are 95 %, over batches.
+
+With --live nothing is computed: what a run with config.audit.every logged while it trained
+(audit.jsonl) is drawn against the training step, in live.png, and its last audit is printed.
+Intervals are over the seeds, those of a single seed over its batches.
 """
 
 import pathlib
@@ -33,6 +38,7 @@ _HORIZONS = flags.DEFINE_list('horizons', [], 'Values of task.horizon, up to tas
 _VISIBILITIES = flags.DEFINE_list('visibilities', [], 'Values of task.visibility.')
 _ESTIMATORS = flags.DEFINE_multi_string('estimators', [], 'Only these; may be repeated.')
 _SEED = flags.DEFINE_integer('seed', 0, 'Of the sampling, and of the warm start.', lower_bound=0)
+_LIVE = flags.DEFINE_bool('live', False, 'Draw audit.jsonl of --workdir; only --out counts beside.')
 _EVERY = flags.DEFINE_bool('every', True, 'Every checkpoint; --noevery takes the newest.')
 
 
@@ -75,8 +81,32 @@ def _policies():
   return parts, [(0, first(params), None)]
 
 
+def _live():
+  """Draws what a run logged."""
+  from grpo.learn import sinks
+  from grpo.study import live
+  from grpo.study import plots
+
+  if not _WORKDIR.value:
+    raise cli.UsageError('--live needs --workdir, the folder of a run')
+  workdir = pathlib.Path(_WORKDIR.value)
+  path = workdir / 'audit.jsonl'
+  if not path.is_file():
+    raise cli.UsageError(f'{workdir} holds no audit.jsonl: train with --config.audit.every=N')
+  records = sinks.read(path)
+  if not records:
+    raise cli.UsageError(f'{path} holds no audit yet')
+  out = pathlib.Path(_OUT.value) if _OUT.value else workdir
+  plots.save(live.figure(records), out / 'live.png')
+  print(live.text(records))
+  print(f'wrote live.png to {out}')
+  return 0
+
+
 def main(argv):
   del argv
+  if _LIVE.value:
+    return _live()
   horizons = _numbers(_HORIZONS, int, 1, 100_000)
   visibilities = _numbers(_VISIBILITIES, float, 0.0, 1.0)
   from scripts import device

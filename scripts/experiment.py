@@ -42,6 +42,7 @@ def run_cell(cell: cells.Cell, workdir: pathlib.Path,
   device.prepare()
   from grpo.learn import actors
   from grpo.learn import loop
+  from grpo.study import live
 
   config, seeds, cache = cells.resolve(cell), list(cell.seeds), workdir.parent / 'warm_starts'
   settings = {path: [value] * len(seeds) for path, value in sorted(cell.scalars.items())}
@@ -52,7 +53,8 @@ def run_cell(cell: cells.Cell, workdir: pathlib.Path,
     actors.warm_start(config, seeds, settings=settings, cache=cache)
   try:
     out = loop.run(config, seeds=seeds, settings=settings, workdir=workdir, cache=cache,
-                   on_bad='freeze', on_progress=lambda step, _: on_progress(step, config.steps))
+                   on_bad='freeze', audit=live.of(config, seeds, settings),
+                   on_progress=lambda step, _: on_progress(step, config.steps))
   except loop.Stopped as stopped:
     raise SystemExit(128 + stopped.signum) from stopped  # saved: not a failure of the cell
   per_seed = {name: out[name] for name in (

@@ -4,6 +4,7 @@
   python -m scripts.train --config=configs/sao.py:small --workdir=runs/sao --config.task.horizon=64
   python -m scripts.train --config=configs/ppo.py:small,arithmetic --workdir=runs/ppo --seeds=0,1,2
   python -m scripts.train --config=configs/grpo.py:small --workdir=runs/grpo --tensorboard
+  python -m scripts.train --config=configs/grpo.py:small --workdir=runs/grpo --config.audit.every=40
 
 The config argument is SIZE or SIZE,TASK: smoke, small or full; a task of configs/base.py. Any
 field of configs/base.py can be set by --config.FIELD=VALUE. The same command continues a run that
@@ -11,6 +12,8 @@ was stopped; a folder that holds another config is refused. In the folder:
 
   config.json     every field, the seeds and the settings
   metrics.jsonl   one line per log point and seed
+  audit.jsonl     with config.audit.every: how wrong credit is at those steps (task horizon), see
+                  grpo/study/live.py; `python -m scripts.audit --workdir=FOLDER --live` draws it
   machine.jsonl   tokens and seconds a step, and memory, at each log point
   result.json     scores at all log points, tokens and FLOPs, once the run is complete
   checkpoints/    the last complete train states
@@ -67,9 +70,13 @@ def main(argv):
   from grpo.learn import metrics
   from grpo.learn import progress
   from grpo.learn import record
+  from grpo.study import live
 
   config, workdir = _CONFIG.value, pathlib.Path(_WORKDIR.value)
   seeds = _seeds(config)
+  audit = live.of(config, seeds)  # refuses before anything is computed
+  if audit is not None and audit.note:
+    print(f'audit: {audit.note}', flush=True)
   line = None if _QUIET.value else progress.Progress(config.steps)
 
   def on_progress(step, values):
@@ -80,7 +87,7 @@ def main(argv):
 
   try:
     out = loop.run(config, seeds=seeds, workdir=workdir, cache=workdir / 'cache',
-                   sinks=_sinks(config, workdir), on_progress=on_progress)
+                   sinks=_sinks(config, workdir), on_progress=on_progress, audit=audit)
   except loop.Stopped as stopped:
     print(stopped)
     return 128 + stopped.signum

@@ -109,7 +109,7 @@ def _trace(programs, seeds, values):
 
 
 def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_progress=None,
-        on_bad: str = 'stop'):
+        on_bad: str = 'stop', audit=None):
   """Trains all seeds of a config, in one program.
 
   A folder that holds a checkpoint of the same config is continued; the result is the same, bit for
@@ -125,6 +125,9 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
     on_progress: called with (step, dict of numbers pooled over seeds).
     on_bad: 'stop' ends the run when a loss or gradient of any seed is not finite; 'freeze' lets the
       others go on, and the seed keeps its last good parameters to the end.
+    audit: function (step, policy parameters, critic parameters or None) -> records for audit.jsonl
+      of all seeds, see study/live.py; needed where `audit.every` is above 0. It is given arrays of
+      the host, and called every so many steps, and at step 0.
 
   Returns:
     dict: 'steps' [n] of log points, 'success' and 'reward' [n, seeds] on evaluation prompts,
@@ -144,6 +147,9 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
   for seed in seeds:
     if not 0 <= seed <= ranges.SEED:
       raise ValueError(f'seed {seed}: must be from 0 to {ranges.SEED}')
+  every = c['audit']['every']
+  if every and audit is None:
+    raise ValueError(f'audit.every={every}: this run was given no audit; scripts.train makes one')
   programs = _programs(json.dumps(c, sort_keys=True), names)
   _trace(programs, seeds, values)  # both may refuse: before any file is made
   recorder = record.Recorder(c, seeds, settings, workdir, sinks)
@@ -160,6 +166,8 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
       success, reward = logs.fetch(evaluate(state.params, state.key, 0, used_values))
       history = [dict(step=0, success=success.tolist(), reward=reward.tolist(),
                       sampled=success.tolist(), bad=[-1] * len(seeds), blame=None) | clone_info]
+      if every:
+        recorder.audit(0, audit, state)
     at, pending = history[-1]['step'], None
     if on_bad == 'stop' and _blamed(history):
       _refuse(history, seeds)
@@ -170,6 +178,8 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
       if pending is not None:
         history.append(recorder.write(*pending, on_progress))
       pending = at, (metrics, scores, note)
+      if every and at % every == 0:
+        recorder.audit(at, audit, state)
       if recorder.due(at) or at >= c['steps'] or (on_bad == 'stop' and _blamed(history)):
         history.append(recorder.write(*pending, on_progress))
         pending = None

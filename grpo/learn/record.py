@@ -1,4 +1,8 @@
-"""What a run leaves in its folder: config.json, metrics.jsonl, machine.jsonl and checkpoints."""
+"""What a run leaves in its folder: config.json, checkpoints, and a file of lines for each log.
+
+metrics.jsonl and audit.jsonl are the same to the byte for the same config and seeds, also after a
+kill; machine.jsonl has what depends on the machine.
+"""
 
 import hashlib
 import json
@@ -55,7 +59,8 @@ class Recorder:
     """
     self._seeds, self._more = list(seeds), more_sinks
     self._root = None if workdir is None else pathlib.Path(workdir)
-    self._store, self._writer, self._paces = None, None, []
+    self._store, self._writer, self._audits, self._paces = None, None, None, []
+    self._audited = config['audit']['every']
     self._clock = time.monotonic()
     self._last = None  # (step, tokens) of the last log point
     if self._root is None:
@@ -103,21 +108,26 @@ class Recorder:
       self._check_log(step, history)
       opened = [sinks.JsonlSink(self._root / 'metrics.jsonl', resume=step)]
       opened += [make(step) for make in self._more]
+      if self._audited:
+        self._audits = sinks.JsonlSink(self._root / 'audit.jsonl', resume=step)
       self._paces = [sinks.JsonlSink(self._root / 'machine.jsonl', resume=step), *opened[1:]]
     self._writer = metrics.Writer(opened)
     return state, history
 
   def _check_log(self, step, history):
     """Refuses to go on with a log that lacks lines which were written before the checkpoint."""
-    path = self._root / 'metrics.jsonl'
-    kept = sinks.read(path) if step is not None and path.exists() else []
-    there = {(record['step'], record['seed']) for record in kept if 'seed' in record}
-    lost = [(point['step'], seed) for point in history if point['step'] > 0 for seed in self._seeds
-            if (point['step'], seed) not in there]
-    if lost:
-      raise ValueError(f'{path} lacks {len(lost)} lines of a run that is at step {step}, the first '
-                       f'of step {lost[0][0]} and seed {lost[0][1]}: put the file back, or choose '
-                       'another folder')
+    done = [point['step'] for point in history]
+    wanted = {'metrics.jsonl': [s for s in done if s > 0],
+              'audit.jsonl': [s for s in done if self._audited and s % self._audited == 0]}
+    for name, expected in wanted.items():
+      path = self._root / name
+      kept = sinks.read(path) if step is not None and path.exists() else []
+      there = {(record['step'], record['seed']) for record in kept if 'seed' in record}
+      lost = [(s, seed) for s in expected for seed in self._seeds if (s, seed) not in there]
+      if lost:
+        raise ValueError(f'{path} lacks {len(lost)} lines of a run that is at step {step}, the '
+                         f'first of step {lost[0][0]} and seed {lost[0][1]}: put the file back, or '
+                         'choose another folder')
 
   def due(self, step: int) -> bool:
     """Whether a checkpoint is to be saved now."""
@@ -127,6 +137,8 @@ class Recorder:
     """Saves in the background what is needed to continue from here."""
     if self._store is not None:
       self._writer.flush()
+      if self._audits is not None:
+        self._audits.flush()
       self._store.save(step, state, meta=dict(history=history, identity=self._identity))
 
   def write(self, step: int, numbers, on_progress=None) -> dict:
@@ -161,12 +173,23 @@ class Recorder:
                 sampled=column('success/sampled'), bad=bad,
                 blame=[_blame(v) for v in each] if max(bad) >= 0 else None)
 
+  def audit(self, step: int, audit, state) -> None:
+    """Writes what an audit of the weights finds. Its time is none of the training's."""
+    params, critic_params = metrics.fetch((state.params, state.critic_params))
+    begin = time.monotonic()
+    if self._audits is not None:
+      for record in audit(step, params, critic_params):
+        self._audits.write(record)
+    self._clock += time.monotonic() - begin
+
   def close(self) -> None:
     """Waits for the last save and closes the files."""
     if self._store is not None:
       self._store.close()
     if self._writer is not None:
       self._writer.close()
+    if self._audits is not None:
+      self._audits.close()
     for sink in self._paces[:1]:  # the others are those of the writer
       sink.close()
 

@@ -27,17 +27,23 @@ from grpo.study import catalogue
 from grpo.study import judge
 from grpo.study import oracle
 from grpo.tasks import horizon
+from grpo.tasks import interventions
 
-__all__ = ['Auditor', 'check', 'TRUTH']
+__all__ = ['Auditor', 'check', 'TRUTH', 'OWN']
 
-TRUTH = 'exact advantage'
+TRUTH, OWN = 'exact advantage', 'own'
 
 
 def check(actor) -> None:
   """Raises ValueError if the exact values of a build.Actor or build.Parts are not known."""
-  name = actor.config['task']['name']
-  if name != 'horizon':
-    raise ValueError(f'exact values are known for task horizon, got {name}')
+  spec = actor.config['task']
+  if spec['name'] != 'horizon':
+    raise ValueError(f'exact values are known for task horizon, got {spec["name"]}')
+  if spec.get('goals', 1) > 1:
+    raise ValueError(f'exact values are known for one goal, got task.goals={spec["goals"]}')
+  for knob in interventions.KNOBS:
+    if spec.get(knob, -1) >= 0:
+      raise ValueError(f'exact values know no interventions: task.{knob}={spec[knob]}')
   if actor.layout.segments > 1:
     raise ValueError('episodes must fit in one window for an audit: raise window.turns')
 
@@ -50,7 +56,7 @@ class Auditor:
   """
 
   def __init__(self, actor, *, prompts: int, group: int, noise: float = 0.1, critic=None,
-               only: tuple[str, ...] = ()):
+               only: tuple[str, ...] = (), own=None, rollouts: int = 0):
     """Builds; nothing is compiled yet.
 
     Args:
@@ -60,19 +66,23 @@ class Auditor:
       noise: spread of the errors of a noisy critic, in units of reward.
       critic: base.Critic whose parameters will be given, for 'trained' estimators; or None.
       only: names of estimators; empty for all that apply.
+      own: slots of a further estimator, see catalogue.own; its name is `OWN`, its values are those
+        of the critic whose parameters will be given, or exact ones without a critic.
+      rollouts: episodes of all runs, which decide how much the compiler does; 0 for few.
     """
     check(actor)
     if group < 2:
       raise ValueError(f'a group compares samples: group must be at least 2, got {group}')
     self._actor, self._sizes, self._noise, self._critic = actor, (prompts, group), noise, critic
+    self._own = own
     self.actions = actor.config['task']['actions']
     trained = [f'trained {name}' for name in catalogue.CRITIC] if critic else []
     known = [*catalogue.ESTIMATORS, *trained]
     for name in only:
       if name not in known:
         raise ValueError(f'unknown estimator {name!r}; known: {", ".join(known)}')
-    self.names = (TRUTH, *(n for n in known if not only or n in only))
-    brief = compiling.options(actor.config['model'], 0)
+    self.names = (TRUTH, *([OWN] if own else []), *(n for n in known if not only or n in only))
+    brief = compiling.options(actor.config['model'], rollouts * actor.layout.stream)
     self._sample = jax.jit(self._sampled, compiler_options=brief)
     self._credit = jax.jit(self._credited, compiler_options=brief)
 
@@ -172,6 +182,10 @@ class Auditor:
   def _estimates(self, rollout, values, known):
     """Advantages of all estimators but the first, in the order of their names."""
     found = {}
+    if self._own:
+      method = catalogue.method(self._own, self._actor.layout)
+      mine = values['exact' if self._critic is None else 'trained']
+      found[OWN] = methods.credit(method, rollout, values_PGT=mine, **known).advantages_PGT
     for name in catalogue.GROUP:
       if name in self.names:
         method = catalogue.method(name, self._actor.layout)

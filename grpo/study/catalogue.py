@@ -7,12 +7,13 @@ own, is in `LEFT_OUT`, with the reason.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from grpo import slots
 from grpo import types
 from grpo.objective import method as methods
 
-__all__ = ['ESTIMATORS', 'GROUP', 'CRITIC', 'LEFT_OUT', 'method', 'families']
+__all__ = ['ESTIMATORS', 'GROUP', 'CRITIC', 'LEFT_OUT', 'method', 'own', 'families']
 
 
 def _slots(chunk, returns, advantages, **changes):
@@ -93,14 +94,37 @@ _REST = dict(shape={}, filter={}, old='sampler', ratio=_NONE, surrogate=dict(nam
              correction={}, gate={}, weigh={}, memory={}, auxiliary={}, critic=_NONE, branch=_NONE)
 
 
-def method(name: str, layout: types.Layout, **returns) -> methods.Method:
+def method(name: str | Mapping[str, Any], layout: types.Layout, **returns) -> methods.Method:
   """The estimator `name` as a method with the plain policy gradient: sum over tokens, mean of rows.
 
-  `trained ...` is the critic entry of that name. `returns` replaces arguments of the return; they
-  may be traced.
+  `trained ...` is the critic entry of that name; slots in place of a name are taken as they are.
+  `returns` replaces arguments of the return; they may be traced.
   """
-  spec = CRITIC[name.removeprefix('trained ')] if name.startswith('trained ') else ESTIMATORS[name]
+  spec = name
+  if isinstance(name, str):
+    trained = name.startswith('trained ')
+    spec = CRITIC[name.removeprefix('trained ')] if trained else ESTIMATORS[name]
   return slots.method(_REST | spec | dict(returns=spec['returns'] | returns), layout)
+
+
+def own(spec: Mapping[str, Any]) -> dict[str, Any]:
+  """What credits in the method of a config, as slots of an estimator.
+
+  Rewards as they are shaped, but for a penalty of the distance to the reference; no filter, gate,
+  correction or memory, as these say which credit is used, and how much of it. Where the method's
+  baseline is a running mean, that of the estimator is the exact value.
+
+  Raises:
+    ValueError: it needs what the episodes of an audit do not have; says what.
+  """
+  for slot in ('branch', 'chunk', 'returns', 'advantages'):
+    chosen = spec[slot]['name']
+    reason = LEFT_OUT['shared_prefix'] if slot == 'branch' and chosen != 'none' else (
+        LEFT_OUT.get(chosen))
+    if reason:
+      raise ValueError(f'method.{slot}={chosen} {reason}')
+  shape = {k: v for k, v in spec['shape'].items() if v['name'] != 'kl_in_reward'}
+  return {k: spec[k] for k in ('chunk', 'returns', 'advantages')} | dict(shape=shape)
 
 
 def families(names) -> dict[str, dict[str, dict]]:

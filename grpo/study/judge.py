@@ -67,7 +67,7 @@ def _gradients(g_BD, t_BD, weights_RB):
 
   def between(m_BB):  # mean over pairs of different batches
     full = np.einsum('rb,bc,rc->r', weights_RB, m_BB, weights_RB)
-    return (full - weights_RB**2 @ np.diag(m_BB)) / pairs
+    return (full - weights_RB**2 @ np.diag(m_BB)) / np.where(pairs > 0, pairs, np.nan)
 
   square, toward, size = between(gram), between(cross), between(true)
   square, size = np.where(square > 0, square, np.nan), np.where(size > 0, size, np.nan)
