@@ -46,7 +46,7 @@ SHORT = ('advantages', 'arithmetic', 'learn', 'method', 'play', 'sampler', 'scor
 # for more methods, longer runs and more devices. A part of a test's id each.
 THOROUGH = ('learning_test.py::OthersTest', 'toys_test.py::LongSnrTest',
             'knobs_experiment_test.py::KnobsTest::test_smoke', 'branch_learn_test.py',
-            'refill_test.py::StepTest::test_splitting',
+            'live_test.py::OwnTest', 'refill_test.py::StepTest::test_splitting',
             'method_single_test.py::MemoryTest::test_resume_is_exact',
             'method_single_test.py::StepTest::test_corrections_see_staleness',
             'bench_test.py::CommandTest::test_a_line_has_the_keys',

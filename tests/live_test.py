@@ -9,7 +9,6 @@ from absl.testing import absltest
 from absl.testing import parameterized
 import jax
 import numpy as np
-import pytest
 
 from configs import base
 from grpo import build
@@ -139,7 +138,6 @@ class LiveTest(parameterized.TestCase):
       loop.run(small(), seeds=SEEDS, workdir=root / 'broken', audit=lambda *x: [])
 
 
-@pytest.mark.slow
 class OwnTest(absltest.TestCase):
 
   def test_own_credit_of_every_config(self):

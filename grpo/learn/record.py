@@ -174,12 +174,16 @@ class Recorder:
                 blame=[_blame(v) for v in each] if max(bad) >= 0 else None)
 
   def audit(self, step: int, audit, state) -> None:
-    """Writes what an audit of the weights finds. Its time is none of the training's."""
+    """Writes what an audit of the weights finds; without a folder its maker keeps it, or nobody.
+
+    Its time is none of the training's.
+    """
     params, critic_params = metrics.fetch((state.params, state.critic_params))
     begin = time.monotonic()
-    if self._audits is not None:
+    if self._root is None or self._main:
       for record in audit(step, params, critic_params):
-        self._audits.write(record)
+        if self._audits is not None:
+          self._audits.write(record)
     self._clock += time.monotonic() - begin
 
   def close(self) -> None:
