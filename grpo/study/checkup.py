@@ -147,9 +147,13 @@ def warm_up(steps: Sequence[float], explained: Sequence[float], *, share: float 
   """Critic-only steps until the explained variance has made `share` of its way to its best.
 
   Between two looks the curve is a straight line. The way starts at the first look, but no lower
-  than at 0, which a constant reaches. NaN where the best is not above that: no warm-up helps.
+  than at 0, which a constant reaches. NaN where the best is not above that: no warm-up helps. Looks
+  at which nothing varied (NaN) do not count.
   """
   x, y = np.asarray(steps, np.float64), np.asarray(explained, np.float64)
+  x, y = x[~np.isnan(y)], y[~np.isnan(y)]
+  if not len(y):
+    return math.nan
   start, best = max(y[0], 0.0), y.max()
   if not best > start:
     return math.nan
