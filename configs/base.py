@@ -7,8 +7,7 @@ A variant is a file beside this one that changes slots and nothing else. The arg
   python -m scripts.train --config=configs/sao.py:smoke,arithmetic --workdir=runs/sao
 
 Sizes: smoke (seconds), small (minutes on two cores), full (an accelerator).
-Tasks: arithmetic, countdown, programs, ladder, horizon (the default), keychain, sokoban, line,
-meeting, triage.
+Tasks: those of `TASKS`; horizon is the default.
 
 A slot is the name of a function and that function's keyword arguments; `name` must be in the
 `__all__` of the module that the slot belongs to. Labelled slots (shape, filter, auxiliary) are
@@ -248,9 +247,7 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   u.micro = 1                       # parts of one update, to save memory; changes no result
   u.learning_rate = by(1e-3, 5e-4, 1e-5)
   u.warmup = 0                      # updates in which the rate rises from 0
-  u.b1 = 0.9
-  u.b2 = 0.95
-  u.eps = 1e-8
+  u.b1, u.b2, u.eps = 0.9, 0.95, 1e-8   # of Adam
   u.weight_decay = 0.0
   u.clip_norm = 1.0                 # norm that the whole gradient is cut to
 
@@ -259,15 +256,12 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.evaluate.group = 1                      # episodes of each
   # 1: held-out prompts; 0: training prompts, where one-digit sums (100 in all) leave none out
   c.evaluate.heldout = 0 if task == 'arithmetic' else 1
-  c.audit = ml_collections.ConfigDict()   # of credit while it trains, task horizon; study/live.py
-  c.audit.every = 0                   # steps between audits, a multiple of log_every; 0: none
-  c.audit.prompts = by(8, 16, 128)    # P of a batch of fresh episodes, never trained on
-  c.audit.group = by(4, 8, 16)        # G, at least 2
-  c.audit.batches = 8                 # batches of an audit; intervals are over them
-  c.audit.estimators = 'near'         # near: the method's own and those it is held against; all
-  c.mesh = ml_collections.ConfigDict()
-  c.mesh.data = 1                   # devices over which prompts and parameters are split
-  c.mesh.model = 1                  # devices over which a layer is split
+  c.audit = ml_collections.ConfigDict(dict(   # of credit while it trains: study/live.py
+      every=0,                      # steps between audits, a multiple of log_every; 0: none
+      prompts=by(8, 16, 128), group=by(4, 8, 16), batches=8,  # fresh episodes; G at least 2
+      estimators='near'))           # near: the method's own and those it is held against; or all
+  # Devices over which prompts and parameters are split, and those over which a layer is.
+  c.mesh = ml_collections.ConfigDict(dict(data=1, model=1))
 
   c.checkpoint = ml_collections.ConfigDict()
   c.checkpoint.every = by(10, 40, 100)     # steps between checkpoints; a multiple of log_every

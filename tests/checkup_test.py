@@ -1,4 +1,4 @@
-"""Checkups of critics: exact values and Q of the turns played, ranks by hand, length of a warm-up."""
+"""Checkups of critics: exact values and Q of the turns played, ranks by hand, warm-ups."""
 
 import functools
 import math

@@ -1,6 +1,6 @@
 """Draws the error and the ranking of critics by turn, lag and age, and how they warm up.
 
-  python -m experiments.critic_depth.plot        redraws figure.png from the results beside this file
+  python -m experiments.critic_depth.plot        redraws figure.png from results.csv
 """
 
 import pathlib

@@ -35,8 +35,8 @@ class Size:
 
 
 SIZES = dict(
-    smoke=Size(seeds=2, turns=(4, 6), lags=(0, 1), steps=4, every=2, episodes=32, rollouts=8),
-    small=Size(seeds=8, turns=(4, 8, 16), lags=(0, 2, 8), steps=60, every=10, episodes=256,
+    smoke=Size(seeds=2, turns=(4, 6), lags=(0, 1), steps=4, every=4, episodes=32, rollouts=8),
+    small=Size(seeds=8, turns=(4, 8, 12), lags=(0, 2, 8), steps=40, every=10, episodes=192,
                rollouts=32),
     full=Size(seeds=32, turns=(4, 16, 64), lags=(0, 1, 2, 4, 8), steps=1000, every=50,
               episodes=2048, rollouts=256))
@@ -52,7 +52,7 @@ def config(size: str, lag: int):
   c.sample.prompts, c.sample.lag = how.rollouts, lag
   c.steps, c.log_every, c.audit.every = how.steps, how.every, how.every
   c.checkpoint.every, c.evaluate.prompts = how.steps, 64
-  c.method.critic.updates, c.train.minibatches = 2, 2
+  c.method.critic.updates, c.train.minibatches = 4, 2
   if size != 'full':
     c.model.layers, c.model.heads, c.model.mlp = 1, 1, 32
     c.clone.prompts, c.train.learning_rate = 16, 1e-3
