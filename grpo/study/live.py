@@ -61,11 +61,15 @@ class Live:
     """Checks; nothing is compiled yet. The arguments are those of `loop.run`."""
     self._config, self._seeds, self._settings = build.plain(config), list(seeds), settings or {}
     check.check(self._config, self._settings, len(self._seeds))
-    audit.check(build.parts(self._config))
+    every = f'audit.every={self._config["audit"]["every"]}'
+    try:
+      audit.check(build.parts(self._config))
+    except ValueError as error:
+      raise ValueError(f'{every}: {error}') from error
     devices = self._config['mesh']['data'] * self._config['mesh']['model']
     if devices > jax.local_device_count():
-      raise ValueError(f'audit.every={self._config["audit"]["every"]}: an audit reads the weights '
-                       f'on one host, and this run is split over {devices} devices of several')
+      raise ValueError(f'{every}: an audit reads the weights on one host, and this run is split '
+                       f'over {devices} devices of several')
     self._auditors = {}
     self.note = ''
     try:
