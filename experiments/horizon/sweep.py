@@ -31,8 +31,8 @@ def overrides(arm: str, size: str) -> dict:
     made |= {'model.hidden': 32, 'model.mlp': 64, 'clone.pass_rate': 0.4, 'clone.noise': 0.0,
              'clone.learning_rate': 3e-3, 'clone.prompts': 16, 'clone.every': 20,
              'evaluate.prompts': 128, 'sample.prompts': 8, 'sample.group': 8,
-             'train.minibatches': 2, 'train.learning_rate': 2e-3, 'train.warmup': 10,
-             'steps': 24, 'log_every': 8, 'checkpoint.every': 24}
+             'train.minibatches': 2, 'train.learning_rate': 6e-4, 'train.warmup': 10,
+             'train.b2': 0.99, 'steps': 40, 'log_every': 10, 'checkpoint.every': 40}
   elif size == 'smoke':
     made |= {'model.layers': 1, 'clone.steps': 20, 'steps': 2, 'log_every': 2,
              'checkpoint.every': 2}
