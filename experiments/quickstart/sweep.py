@@ -19,12 +19,12 @@ def settings(size: str) -> list[dict]:
   if size == 'small':
     short = {'model.layers': 1, 'clone.pass_rate': 0.75, 'clone.learning_rate': 2e-3,
              'sample.prompts': 32, 'sample.group': 4, 'train.minibatches': 2,
-             'train.learning_rate': 1e-3, 'train.warmup': 10, 'train.b2': 0.99,
-             'steps': 112, 'log_every': 16, 'checkpoint.every': 112}
+             'train.learning_rate': 1e-3, 'train.warmup': 20, 'train.b2': 0.99,
+             'steps': 160, 'log_every': 20, 'checkpoint.every': 80}
     long = {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 32, 'model.heads': 1,
             'clone.prompts': 16, 'sample.prompts': 8, 'sample.group': 8, 'train.minibatches': 2,
             'train.learning_rate': 3e-3, 'train.warmup': 10,
-            'steps': 20, 'log_every': 5, 'checkpoint.every': 20}
+            'steps': 25, 'log_every': 5, 'checkpoint.every': 25}
   horizons = HORIZONS[:2] if size == 'smoke' else HORIZONS
   made = [dict(task='arithmetic', setting='one answer', horizon=1, overrides=short, scalars={},
                group='one answer', cost=28.0)]
