@@ -57,7 +57,7 @@ def _bounds(c):
   most = {f'task.{k}': THINGS for k in c['task']} | {path: TURNS for path in turns}
   for path, bound in most.items():
     value = _at(c, path)
-    yield isinstance(value, (int, float)) and value > bound, (
+    yield isinstance(value, int) and value > bound, (
         f'{path}: must be at most {bound}, got {value}')
   for name in _BATCHES:
     prompts, group = c[name]['prompts'], c[name].get('group', 1)

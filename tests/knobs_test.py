@@ -34,7 +34,8 @@ TOUCHES = dict(
         switch=(0.3, 'goal word damage shown status'), unmarked=(1, 'prompt cue_word'),
         unreliable=(0.5, 'liars prompt cue_word'), sources=(1, '')),
     ladder=dict(
-        level=(3, 'prompt board empty board_word'), unmarked=(0.5, 'prompt board_word'),
+        level=(3, 'prompt board empty board_word'), lower=(1, 'prompt board empty board_word'),
+        unmarked=(0.5, 'prompt board_word'),
         subgoal=(1, ''), heldout=(1, 'prompt board solution rank board_word')),
     keychain=dict(
         doors=(1, f'doors {ROOMS}'), distractors=(2, ROOMS),

@@ -23,7 +23,7 @@ COLUMNS = dict(
     line=('report', 'news', 'stock', 'gauge', 'gauge', 'gauge', 'gauge'),
     meeting=('answer',) * 6 + ('result', 'goal news', 'clock'),
     triage=('who', 'finding', 'lab', 'look', 'wish news'))
-WEAR = 'age rate wrecked output gauge report'
+WEAR = 'age rate wrecked output waited gauge report'
 TOUCHES = dict(
     line=dict(
         horizon=(9, f'horizon {WEAR}'), decisive=(1, f'spare prompt {WEAR}'),

@@ -113,8 +113,9 @@ class RunTest(absltest.TestCase):
   def config(self, variant, **sample):
     c = variant.get_config('smoke,arithmetic')
     c.update_from_flattened_dict({
-        'steps': 8, 'log_every': 4, 'checkpoint.every': 4, 'clone.steps': 0, 'model.layers': 1,
+        'steps': 8, 'log_every': 4, 'checkpoint.every': 4, 'clone.steps': 0,
         'evaluate.prompts': 4, 'sample.lag': 2})
+    c.model = dict(name='tabular')
     c.sample.delay = dict(name='by_length', sigma=0.5)
     return c
 
