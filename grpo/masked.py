@@ -36,9 +36,8 @@ def count(mask, axis=None, keepdims=False, dtype=jnp.float32):
 def running_count(mask):
   """Number of entries on the mask up to each position of the last axis, it included; int32.
 
-  Two products with a triangle of ones, of blocks and inside them: for a CPU XLA unrolls a `cumsum`
-  into a dozen kernels, which took a tenth of the time in which a training step compiled. Exact up
-  to 2^24 entries.
+  Two products with a triangle of ones, of blocks and inside them: for a CPU XLA takes a `cumsum`
+  apart into several kernels, each of which is compiled. Exact up to 2^24 entries.
   """
   length = mask.shape[-1]
   x = jnp.asarray(mask, bool).astype(jnp.float32)

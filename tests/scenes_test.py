@@ -28,7 +28,7 @@ TOUCHES = dict(
     line=dict(
         horizon=(9, f'horizon {WEAR}'), decisive=(1, f'spare prompt {WEAR}'),
         visibility=(1, 'shown gauge'),
-        delay=(2, f'lag grace waited due inspected stock coming turning setup broken {WEAR}'),
+        delay=(2, f'lag grace due inspected stock coming turning setup broken {WEAR}'),
         drift=(0.3, 'bias gauge'), undo=(1, WEAR), switch=(0.3, 'want waited output news'),
         unreliable=(0.5, 'liar gauge prompt'), rules=(2, 'prompt')),
     meeting=dict(

@@ -126,18 +126,16 @@ def _changed(config, overrides):
   Raises:
     ValueError: a value that training refuses as well, or that the weights do not fit.
   """
-  changed, fields = build.plain(config, overrides), dict(ranges.leaves(config))
+  build.plain(config, overrides)  # refuses unknown paths
+  fields, numbers = dict(ranges.leaves(config)), {}
   for path, value in overrides.items():
     old = fields.get(path)
     if not isinstance(old, (int, float)):
       raise ValueError(f'{path}={value}: only numbers can be changed, and it is {old!r}')
     if isinstance(old, int) and value != int(value):
       raise ValueError(f'{path}={value}: must be an integer')
-    if isinstance(old, int):
-      node, *rest = changed, *path.split('.')
-      for part in rest[:-1]:
-        node = node[part]
-      node[rest[-1]] = int(value)
+    numbers[path] = int(value) if isinstance(old, int) else value
+  changed = build.plain(config, numbers)
   check.check(changed)
   known, words = (build.actor(c).task.vocab for c in (config, changed))
   if known != words:
