@@ -4,7 +4,7 @@ An experiment is a folder experiments/NAME with
 
   sweep.py  cells(size) -> list of cells.Cell; BASE, the arm that others are compared with; SCORE,
             a column of results.csv; and WORDS for more and less of it, if not better and worse;
-            and rows(results) -> what is compared, if not the rows of results.csv themselves
+            and rows(results, curves) -> what is compared, if not the rows of results.csv
   plot.py   figure(folder) -> a matplotlib figure, from results.csv and curves.csv in that folder
 """
 
@@ -107,7 +107,7 @@ def report(name: str, folder: pathlib.Path) -> str:
   """
   module = experiment(name)
   rows, curves = tables.read(folder / 'results.csv'), tables.read(folder / 'curves.csv')
-  compared = vars(module).get('rows', list)(rows)
+  compared = module.rows(rows, curves) if hasattr(module, 'rows') else rows
   made = tables.blocks(compared, base=module.BASE, score=module.SCORE,
                        words=vars(module).get('WORDS', tables.WORDS))
   equal = tables.blocks(tables.equal_flops(curves, rows), base=module.BASE, score='success_flops')

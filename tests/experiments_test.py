@@ -85,7 +85,7 @@ class TrainedTest(parameterized.TestCase):
   def test_levels_are_rows(self):
     result = dict(arm='grpo', setting='L1 to L4', horizon=4, **{f'test/L{i}': i / 10
                                                                for i in range(1, 8)})
-    made = horizon.rows([result])
+    made = horizon.rows([result], [])
     self.assertEqual([r['setting'] for r in made], [f'L{i}' for i in range(1, 8)])
     self.assertEqual([r['horizon'] for r in made], [1, 2, 3, 4, 6, 8, 10])
     self.assertEqual(made[4]['test_success'], 0.5)
