@@ -68,6 +68,12 @@ def run_cell(cell: cells.Cell, workdir: pathlib.Path,
     from grpo.study import evaluation
     found = evaluation.elsewhere(workdir, cell.tests, cell.room)
     per_seed |= {f'test/{name}': success for name, success in found.items()}
+  if cell.passes:
+    from grpo.study import evaluation
+    found = evaluation.run(workdir, prompts=config.evaluate.prompts, repeats=max(cell.passes),
+                           passes=cell.passes, heldout=bool(config.evaluate.heldout))['seeds']
+    per_seed |= {f'pass{sign}{k}': [row[f'pass{sign}{k}'] for row in found]
+                 for sign in '@^' for k in cell.passes}
   watched = _watched(workdir / 'metrics.jsonl', cell.watch, seeds, out['steps'])
   return per_seed | watched | {
       'steps': out['steps'], 'tokens_sampled': out['sampled_tokens'],

@@ -9,14 +9,13 @@ from scripts import cells as sweep_cells
 BASE = 'running'
 SCORE = 'reward'  # mean reward of fresh episodes in a phase; fixed before the first run
 
-_RUNNING = stability.ARMS['single_running']
 # Arm -> config, single rollouts or not, and what else differs; the mask of SAO is everywhere.
 ARMS = dict(
-    running=_RUNNING,
-    critic=('sao', True, {}, stability.BAND),
-    group=('grpo_dis', False, {}, stability.BAND),
-    batch_single=('grpo_dis', True, stability.MEAN, stability.BAND),
-    batch_group=('grpo_dis', False, stability.MEAN, stability.BAND))
+    running=stability.ARMS['single_running'][:2] + stability.ARMS['single_running'][3:],
+    critic=('sao', True, {}),
+    group=('grpo', False, {}),
+    batch_single=('grpo', True, stability.MEAN),
+    batch_group=('grpo', False, stability.MEAN))
 # Share of the reward that style has, steps of a phase, and of those after a switch that are scored.
 MANNER, PHASE, AFTER = 0.5, dict(smoke=4, small=20, full=500), dict(smoke=2, small=8, full=200)
 _EVERY = dict(smoke=2, small=2, full=25)
@@ -40,7 +39,7 @@ def cells(size: str) -> list[sweep_cells.Cell]:
   """All arms: style pays for even actions, then for odd ones, then for even ones again."""
   phase, steps = PHASE[size], 3 * PHASE[size]
   made = []
-  for arm, (config, single, changes, scalars) in ARMS.items():
+  for arm, (config, single, changes) in ARMS.items():
     if size == 'smoke' and arm.startswith('batch'):
       continue
     shared = stability.setting(size) | {
@@ -49,7 +48,7 @@ def cells(size: str) -> list[sweep_cells.Cell]:
         'schedule': dict(manner=dict(name='stairs', at=(phase, 2 * phase),
                                      to=(MANNER, -MANNER, MANNER)))}
     chosen = (stability.singled(shared) if single else shared) | changes
-    numbers = scalars | {'train.learning_rate': RATE}
+    numbers = stability.bound('dis') | {'train.learning_rate': RATE}
     if arm == 'critic':
       chosen['method.critic.warmup'] = max(1, phase // 10)
       numbers['method.critic.learning_rate'] = RATE

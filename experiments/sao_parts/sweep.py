@@ -18,9 +18,10 @@ _COSTS = ('rollouts', 'tokens_sampled', 'tokens_trained', 'policy_flops', 'criti
 
 
 def combinations(size: str) -> list[tuple[str, ...]]:
-  """Sets of parts that are on: 4 without a critic, 4 x 16 with one.
+  """Sets of parts that are on; 4 + 4 x 16 in all, of which size small has 4 + 2 x 16 + 2.
 
-  Size smoke has the mask, the critic and those parts of it that are numbers: four programs.
+  In size small the parts of a critic are crossed with each other and with the mask among single
+  rollouts, and all on in groups. Size smoke has the mask, the critic and what is a number of it.
   """
   def every(parts):
     return [tuple(part for part, is_on in zip(parts, on, strict=True) if is_on)
@@ -28,19 +29,18 @@ def combinations(size: str) -> list[tuple[str, ...]]:
 
   first, nested = ((PARTS, OF_CRITIC) if size != 'smoke' else
                    (('mask', 'critic'), ('warm', 'rule')))
-  return [chosen + more for chosen in every(first)
+  made = [chosen + more for chosen in every(first)
           for more in (every(nested) if 'critic' in chosen else [()])]
+  keep = lambda x: 'critic' not in x or 'single' in x or set(OF_CRITIC) <= set(x)
+  return [x for x in made if size != 'small' or keep(x)]
 
 
 def overrides(on: Sequence[str], size: str) -> tuple[dict, dict]:
   """Fields and traced numbers of a combination; the config is that of GRPO."""
-  made = stability.setting(size, STEPS) | {'sample.lag': LAG,
-                                           'method.aggregate': dict(name='token')}
+  made = stability.setting(size, STEPS) | {'sample.lag': LAG}
   if 'single' in on:
-    made = stability.singled(made) | {'method.advantages': dict(name='batch_center')}
-  if 'mask' in on:
-    made['method.surrogate'] = stability.DIS
-  numbers = {'train.learning_rate': RATE}
+    made = stability.singled(made) | stability.MEAN
+  numbers = stability.bound('dis' if 'mask' in on else 'clip') | {'train.learning_rate': RATE}
   if 'critic' not in on:
     return made, numbers
   warm, rate = stability.critic(made, RATE)
@@ -50,9 +50,8 @@ def overrides(on: Sequence[str], size: str) -> tuple[dict, dict]:
                name='value', lam=1.0, discount=1.0, updates=2 if 'twice' in on else 1, warmup=0,
                learning_rate=RATE, freeze='attention' if 'frozen' in on else '', clip=0.0,
                start='policy', bootstrap='critic', rows='all')}
-  # A critic needs no step by itself: without warm-up it begins with the policy, when data comes.
   numbers |= rate | {'method.critic.warmup': warm['method.critic.warmup'] if 'warm' in on else 0,
-                     'method.returns.alpha': 1.5 if 'rule' in on else 1e9}
+                     'method.returns.alpha': 1.5 if 'rule' in on else 1e9}  # 1e9: lambda is 1
   return made, numbers
 
 
@@ -73,37 +72,44 @@ def cells(size: str) -> list[sweep_cells.Cell]:
 def effects() -> list[tuple[str, ...]]:
   """Main effects, then pairs."""
   parts = PARTS + OF_CRITIC
-  pairs = [x for x in itertools.combinations(parts, 2) if not ('critic' in x and
-                                                              set(x) & set(OF_CRITIC))]
+  pairs = [x for x in itertools.combinations(parts, 2)
+           if not (set(x) & {'critic', 'single'} and set(x) & set(OF_CRITIC))]
   return [(p,) for p in parts] + pairs
+
+
+def compared(effect: tuple[str, ...], has: set[str]) -> bool:
+  """Whether a combination takes part in an effect.
+
+  Mask, single and critic: the eight combinations whose critic, if any, has all its parts. Parts of
+  a critic: all of single rollouts with a critic, as SAO has them.
+  """
+  if set(effect) & set(OF_CRITIC):
+    return {'single', 'critic'} <= has
+  return 'critic' not in has or set(OF_CRITIC) <= has
 
 
 def rows(results: Sequence[Mapping[str, Any]],
          curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
   """What the table compares: for each effect and seed, the mean with and without.
 
-  An effect of one part is the mean of the runs that have it minus the mean of those that do not, of
-  a pair half the difference between what one part does with and without the other: runs with both
-  or neither against runs with one of them. Parts of a critic are compared among runs that have one;
-  elsewhere runs without a critic count as much as the sixteen times as many with one.
+  An effect of one part is the mean of the runs that have it minus the mean of those that do not; of
+  a pair, half the difference between what one part does with and without the other: runs with both
+  or neither against runs with one of them.
   """
   del curves
-  made = []
+  made, seeds = [], list(dict.fromkeys(r['seed'] for r in results))
+  smoke = not any('twice' in r['arm'] for r in results)  # its critics have few parts
   for effect in effects():
-    nested = bool(set(effect) & set(OF_CRITIC))
-    for level in (BASE, 'with'):
-      for seed in dict.fromkeys(r['seed'] for r in results):
-        # Runs by whether they have a critic, so that each kind counts alike.
-        kinds = {}
-        for r in results:
-          has = set(r['arm'].split('+'))
-          even = (len(effect) - len(has & set(effect))) % 2 == 0
-          if r['seed'] == seed and even == (level == 'with') and ('critic' in has or not nested):
-            kinds.setdefault('critic' in has, []).append(r)
-        if not kinds:  # of size smoke
-          continue
-        mean = lambda column: sum(sum(r[column] for r in kind) / len(kind)
-                                  for kind in kinds.values()) / len(kinds)
-        made.append(dict(arm=level, task='horizon', setting=' x '.join(effect), seed=seed,
-                         horizon=len(effect), **{c: mean(c) for c in (SCORE, *_COSTS)}))
+    for level, seed in itertools.product((BASE, 'with'), seeds):
+      runs = []
+      for r in results:
+        has = set(r['arm'].split('+'))
+        even = (len(effect) - len(has & set(effect))) % 2 == 0
+        if r['seed'] == seed and even == (level == 'with') and (smoke or compared(effect, has)):
+          runs.append(r)
+      if not runs:
+        continue
+      mean = lambda column: sum(r[column] for r in runs) / len(runs)
+      made.append(dict(arm=level, task='horizon', setting=' x '.join(effect), seed=seed,
+                       horizon=len(effect), **{c: mean(c) for c in (SCORE, *_COSTS)}))
   return made

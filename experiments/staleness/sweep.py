@@ -6,14 +6,13 @@ from scripts import cells as sweep_cells
 BASE = 'group clip'     # GRPO
 SCORE = 'success_last'  # success on fresh episodes after the last step; fixed before the first run
 
-# Config of an estimator, and whether it takes single rollouts; `mean` is that of the batch.
-ESTIMATORS = dict(group=('grpo_dis', False, {}), mean=('grpo_dis', True, stability.MEAN),
+# Config of an estimator, whether it takes single rollouts, and what else differs.
+ESTIMATORS = dict(group=('grpo', False, {}), mean=('grpo', True, stability.MEAN),
                   critic=('sao', True, {}))
-BOUNDS = dict(clip=({'method.surrogate': stability.CLIP}, {}), dis=({}, stability.BAND),
-              free=({}, stability.FREE))
-LAGS = dict(smoke=(4,), small=(0, 4, 12, 32), full=(0, 4, 12, 32))
+BOUNDS = ('clip', 'dis', 'free')
+LAGS = dict(smoke=(4,), small=(0, 4, 12), full=(0, 4, 12, 32))
 WAIT = 4       # lag of single rollouts where durations are log-normal and groups wait
-RATE, STEPS = 6e-3, dict(smoke=4, small=32, full=1000)   # steps with data
+RATE, STEPS = 6e-3, dict(smoke=4, small=24, full=1000)   # steps with data
 _SEEDS = dict(smoke=2, small=10, full=16)
 WATCH = ('stale/lag', 'ratio/ess', 'ratio/tail_5', 'ratio/mask_fraction', 'grad/cosine', 'entropy')
 OF_CRITIC = ('critic/explained', 'critic/explained_1of4', 'critic/explained_4of4')
@@ -39,22 +38,19 @@ def cells(size: str) -> list[sweep_cells.Cell]:
     if size == 'smoke' and estimator == 'mean':
       continue
     for setting, (fill, line) in settings(size, single).items():
-      for bound, (surrogate, numbers) in BOUNDS.items():
-        if size == 'smoke' and bound == 'dis':
-          continue
+      for bound in BOUNDS:
         steps = STEPS[size] + fill
-        chosen = stability.setting(size) | line | changes | surrogate | {
+        chosen = stability.setting(size) | line | changes | {
             'steps': steps, 'log_every': 4, 'checkpoint.every': steps, 'train.compare': 1}
         chosen = stability.singled(chosen) if single else chosen
-        scalars = numbers | {'train.learning_rate': RATE}
+        numbers = stability.bound(bound) | {'train.learning_rate': RATE}
         if estimator == 'critic':
-          warm = fill + max(1, STEPS[size] // 10)
-          chosen['method.critic.warmup'] = warm
-          scalars['method.critic.learning_rate'] = RATE
+          chosen['method.critic.warmup'] = fill + max(1, STEPS[size] // 10)
+          numbers['method.critic.learning_rate'] = RATE
         made.append(sweep_cells.Cell(
             'staleness', f'{estimator} {bound}', 'horizon', setting,
             f'configs/{config}.py:{size},horizon', chosen, tuple(range(_SEEDS[size])),
             horizon=line['sample.lag'], cost=steps * (2.0 if estimator == 'critic' else 1.0),
-            group=f'{estimator} {setting}', scalars=scalars,
+            group=f'{estimator} {setting}', scalars=numbers,
             watch=WATCH + (OF_CRITIC if estimator == 'critic' else ())))
   return made
