@@ -18,10 +18,11 @@ _COSTS = ('rollouts', 'tokens_sampled', 'tokens_trained', 'policy_flops', 'criti
 
 
 def combinations(size: str) -> list[tuple[str, ...]]:
-  """Sets of parts that are on; 4 + 4 x 16 in all, of which size small has 4 + 2 x 16 + 2.
+  """Sets of parts that are on; 4 + 4 x 16 in all, of which size small has 23.
 
   In size small the parts of a critic are crossed with each other and with the mask among single
-  rollouts, and all on in groups. Size smoke has the mask, the critic and what is a number of it.
+  rollouts, by half (`even`), and all on elsewhere. Size smoke has the mask, the critic and what is
+  a number of it.
   """
   def every(parts):
     return [tuple(part for part, is_on in zip(parts, on, strict=True) if is_on)
@@ -31,8 +32,17 @@ def combinations(size: str) -> list[tuple[str, ...]]:
                    (('mask', 'critic'), ('warm', 'rule')))
   made = [chosen + more for chosen in every(first)
           for more in (every(nested) if 'critic' in chosen else [()])]
-  keep = lambda x: 'critic' not in x or 'single' in x or set(OF_CRITIC) <= set(x)
+  keep = lambda x: ('critic' not in x or set(OF_CRITIC) <= set(x) or ('single' in x and even(x)))
   return [x for x in made if size != 'small' or keep(x)]
+
+
+def even(on: Sequence[str]) -> bool:
+  """Whether an even number of mask and parts of a critic is off: 16 of their 32 combinations.
+
+  In this half every effect of one and of two of the five is apart from every other; they are mixed
+  with those of four and of three alone (a design of resolution V).
+  """
+  return len({'mask', *OF_CRITIC} - set(on)) % 2 == 0
 
 
 def overrides(on: Sequence[str], size: str) -> tuple[dict, dict]:
@@ -77,14 +87,14 @@ def effects() -> list[tuple[str, ...]]:
   return [(p,) for p in parts] + pairs
 
 
-def compared(effect: tuple[str, ...], has: set[str]) -> bool:
+def compared(effect: tuple[str, ...], has: set[str], half: bool) -> bool:
   """Whether a combination takes part in an effect.
 
   Mask, single and critic: the eight combinations whose critic, if any, has all its parts. Parts of
-  a critic: all of single rollouts with a critic, as SAO has them.
+  a critic: those of single rollouts with a critic, as SAO has them; `half` of them in size small.
   """
   if set(effect) & set(OF_CRITIC):
-    return {'single', 'critic'} <= has
+    return {'single', 'critic'} <= has and (even(tuple(has)) or not half)
   return 'critic' not in has or set(OF_CRITIC) <= has
 
 
@@ -99,13 +109,15 @@ def rows(results: Sequence[Mapping[str, Any]],
   del curves
   made, seeds = [], list(dict.fromkeys(r['seed'] for r in results))
   smoke = not any('twice' in r['arm'] for r in results)  # its critics have few parts
+  half = len({r['arm'] for r in results}) < len(combinations('full'))
   for effect in effects():
     for level, seed in itertools.product((BASE, 'with'), seeds):
       runs = []
       for r in results:
         has = set(r['arm'].split('+'))
         even = (len(effect) - len(has & set(effect))) % 2 == 0
-        if r['seed'] == seed and even == (level == 'with') and (smoke or compared(effect, has)):
+        if r['seed'] == seed and even == (level == 'with') and (
+            smoke or compared(effect, has, half)):
           runs.append(r)
       if not runs:
         continue
