@@ -1,6 +1,6 @@
 """Draws reward and success against steps, with the steps at which the rewarded style changes.
 
-  python -m experiments.reward_switch.plot      redraws figure.png from the CSV files beside this one
+  python -m experiments.reward_switch.plot    redraws figure.png from the CSV files beside this one
 """
 
 import pathlib

@@ -66,7 +66,7 @@ def setting(size: str, steps: int = 40) -> dict:
 
 
 def critic(made: dict, rate: float) -> tuple[dict, dict]:
-  """Warm-up of a critic, a tenth of the steps with data, and its rate: fields and traced numbers."""
+  """Warm-up of a critic, a tenth of the steps with data, and its rate: fields and numbers."""
   trained = made.get('steps', 2000) - made['sample.lag']  # until the line is full nothing comes
   begin = made['sample.lag'] + max(1, trained // 10)
   return {'method.critic.warmup': begin}, {'method.critic.learning_rate': rate}

@@ -1,4 +1,4 @@
-"""Staleness as a dial: three estimators under three bounds on the ratio, from no lag to 32 steps."""
+"""Staleness as a dial: estimators under three bounds on the ratio, from no lag to 32 steps."""
 
 from experiments.sao_stability import sweep as stability
 from scripts import cells as sweep_cells
