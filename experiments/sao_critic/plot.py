@@ -30,12 +30,13 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
   fig, axes_1N = plots.new(1, 4, width=7.6, height=2.4)
   for ax, column, title in zip(axes_1N[0], run.COLUMNS, _TITLES, strict=False):
     for i, setting in enumerate(settings):
-      values = [np.array([r[column] for r in rows if (r['arm'], r['setting']) == (a, setting)
-                          and not math.isnan(r[column])]) for a in shown]
-      found = [stats.bootstrap([v]) for v in values]
+      values = {a: np.array([r[column] for r in rows if (r['arm'], r['setting']) == (a, setting)
+                             and not math.isnan(r[column])]) for a in shown}
+      there = [a for a in shown if len(values[a])]  # at lag 2 there are fewer arms
+      found = [stats.bootstrap([values[a]]) for a in there]
       mid = np.array([x.point for x in found])
       spread = [mid - [x.low for x in found], [x.high for x in found] - mid]
-      at = np.arange(len(shown))[::-1] + 0.12 * (i - (len(settings) - 1) / 2)
+      at = [len(shown) - 1 - shown.index(a) + 0.12 * (i - (len(settings) - 1) / 2) for a in there]
       style = look[setting] | dict(linestyle='', markersize=2.5)
       ax.errorbar(mid, at, xerr=np.maximum(np.nan_to_num(spread), 0), label=setting, **style)
     ax.set_yticks(np.arange(len(shown))[::-1],

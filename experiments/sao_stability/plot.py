@@ -13,7 +13,7 @@ from grpo.study import tables
 
 HERE = pathlib.Path(__file__).resolve().parent
 NAMES = dict(grpo='GRPO', grpo_dis='GRPO + mask', grpo_free='GRPO, unbounded',
-             single_mean='batch mean + mask', single_running='running mean + mask', ppo='PPO',
+             single_running='running mean + mask', ppo='PPO', sao_clip='SAO, clip',
              sao_free='SAO, unbounded', sao='SAO')
 
 
@@ -24,13 +24,12 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
   curves = [row | dict(arm=NAMES[row['arm']]) for row in curves if row['arm'] in NAMES]
   look = plots.looks(list(NAMES.values()))
   settings = tables.unique(curves, 'setting')
-  columns = min(2, len(settings))
-  fig, axes_RC = plots.new(-(-len(settings) // columns), columns, width=6.8, height=2.4)
-  for ax, (setting,) in zip(axes_RC.flat, settings, strict=True):
+  fig, axes_1N = plots.new(1, len(settings), width=0.8 + 2.3 * len(settings), height=2.6)
+  for ax, (setting,) in zip(axes_1N[0], settings, strict=True):
     plots.learning_curves(ax, [r for r in curves if r['setting'] == setting], look)
     ax.set_title(setting)
     ax.set_ylim(-0.02, 1.02)
-  handles, labels = axes_RC[0, 0].get_legend_handles_labels()
+  handles, labels = axes_1N[0, 0].get_legend_handles_labels()
   fig.legend(handles, labels, loc='outside upper center', ncols=4)
   return fig
 
