@@ -3,6 +3,7 @@
 from absl.testing import absltest
 from absl.testing import parameterized
 
+from experiments.matrix import sweep as matrix
 from experiments.reward_switch import sweep as reward_switch
 from experiments.sao_critic import run as sao_critic
 from experiments.sao_parts import sweep as sao_parts
@@ -26,7 +27,7 @@ def played(cell):
 
 class CellsTest(parameterized.TestCase):
 
-  @parameterized.product(sweep=(sao_stability, sao_parts, reward_switch), size=('smoke', 'small'))
+  @parameterized.product(sweep=(sao_stability, sao_parts, reward_switch, matrix), size=('smoke', 'small'))
   def test_cells_are_legal_and_play_the_same_rollouts(self, sweep, size):
     plan = launch.make_plan(sweep.cells(size))
     self.assertLen(plan, len(sweep.cells(size)))

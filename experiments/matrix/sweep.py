@@ -20,7 +20,7 @@ TASKS = dict(
                  'clone.pass_rate': 0.3}),
     meeting=(4, 6, {'task.horizon': 6, 'window.turns': 6, 'clone.pass_rate': 0.3}),
     triage=(4, 6, {'task.horizon': 6, 'window.turns': 6, 'clone.pass_rate': 0.3}))
-SMOKE = ('arithmetic', 'horizon')
+SMOKE = ('arithmetic',)
 PROMPTS, GROUP = 8, 8
 RATE, STEPS = 1e-3, dict(smoke=2, small=30, full=2000)
 _SEEDS = dict(smoke=2, small=10, full=16)
@@ -43,7 +43,7 @@ def setting(task: str, size: str) -> dict:
 
 
 def cells(size: str) -> list[sweep_cells.Cell]:
-  """All arms on all tasks; size smoke has one task of each end and two arms."""
+  """All arms on all tasks; size smoke has two arms on one task."""
   made = []
   for task in SMOKE if size == 'smoke' else TASKS:
     tier, turns, _ = TASKS[task]
