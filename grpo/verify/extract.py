@@ -17,7 +17,7 @@ _NUMBER = re.compile(r'(?<![\w.,/^{}])[-+\u2212]?(?:\\?[$€£¥])?[-+\u2212]?'
                      r'(?:\d|\.\d)(?:\{,\}|[.,]?\d)*(?:[eE][-+]?\d+)?(?:/\d+)?(?:\s?\\?%)?'
                      r'(?![\w^/]|[.,]\d|\\?[({\[]|\s*[-+*^/=]\s*(?:\d|\\|[A-Za-z]\b))')
 # Before it: an operator, but neither the stars of bold type nor a bare sign, which it took itself.
-_OPERATOR = re.compile(r'(?:[-+/^×÷·]|(?<!\*)\*|\w\s*\*\*)\s*$')
+_OPERATOR = re.compile(r'(?:[-+/^×÷·]|(?<!\*)\*|\w\*\*)\s*$')
 
 
 def tagged(text: str) -> str | None:
