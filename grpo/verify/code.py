@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from grpo.verify import bubble
 from grpo.verify import extract as extracts
 from grpo.verify import monty
+from grpo.verify import plain
 from grpo.verify import sandbox
 from grpo.verify import score
 
@@ -113,8 +114,8 @@ def _grade_one(box, job):
         try:
           test(candidate)
           good = not failures  # a test may catch what a candidate raises; it has failed all the same
-        except sandbox.Failure:
-          good = False
+        except plain.NotPlain:  # what the test passes on: its own fault, and no program can mend it
+          raise
         except Exception:  # an assertion, or an operation that the answer does not bear
           good = False
         passed.append(good)

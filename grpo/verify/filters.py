@@ -18,7 +18,7 @@ readlinkat access faccessat faccessat2 futex futex_waitv getpid getppid gettid g
 getegid getgroups getresuid getresgid getpgrp clock_gettime clock_getres clock_nanosleep nanosleep
 gettimeofday time getrandom exit exit_group getrusage times sysinfo uname sched_yield
 sched_getaffinity poll ppoll select pselect6 restart_syscall getrlimit arch_prctl set_robust_list
-set_tid_address rseq membarrier
+set_tid_address rseq membarrier alarm setitimer
 """.split()
 WRITES = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000 | 0o20000000  # write, both, create, truncate, append, tmp
 FCNTL = (1, 2, 3, 1030)         # F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC

@@ -89,7 +89,8 @@ class Monty:
           raise sandbox.Failure('calls', f'more than {self.limits.calls}')
         if time.monotonic() - start > self.limits.seconds:
           raise sandbox.Failure('time', f'{self.limits.seconds} s')
-        value = self._feed(session, ENTRY.format(entry=entry), verify_args=list(args),
+        args, kwargs = plain.decode(plain.encode([list(args), kwargs]))
+        value = self._feed(session, ENTRY.format(entry=entry), verify_args=args,
                            verify_kwargs=kwargs)
         try:
           # The same limits, and none of monty's own types of instances and functions.
