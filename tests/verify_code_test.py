@@ -103,7 +103,15 @@ class SandboxTest(parameterized.TestCase):
   @parameterized.parameters('bubblewrap', 'monty')
   def test_nothing_is_left_for_the_next_program(self, name):
     box = opened(self, name)
-    leave = 'import sys\nleft = 1\ntry: sys.left = 1\nexcept Exception: pass\ndef f(n):\n  global more\n  more = n\n  return n\n'
+    leave = """
+import sys
+left = 1
+try: sys.left = 1
+except Exception: pass
+def f(n):
+  global more
+  more = n
+"""
     outcome(box, leave, 1)
     for name in ('left', 'more', 'sys.left'):
       self.assertEqual(outcome(box, f'import sys\ndef f(n): return {name}\n', 1), 'raised')
@@ -155,21 +163,32 @@ def f():
   def test_processes_end_with_us(self):
     opened(self, 'bubblewrap')
     program = """
+import os, pathlib
 from grpo.verify import bubble
-import os
 box = bubble.Bubble()
 with box.session('def f():\\n  while True: pass', 'f') as call:
-  print(box._process.pid, flush=True)
+  parents, found = {}, {box._process.pid}
+  for stat in pathlib.Path('/proc').glob('[0-9]*/stat'):
+    try:
+      parents[int(stat.parent.name)] = int(stat.read_text().rsplit(')', 1)[1].split()[1])
+    except OSError:
+      pass
+  while grown := {pid for pid, parent in parents.items() if parent in found} - found:
+    found |= grown
+  print(*found, flush=True)
   os._exit(0)
 """
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    run = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True, check=True,
-                         env=dict(os.environ, PYTHONPATH=os.pathsep.join([root, *sys.path])))
-    pid = int(run.stdout)
-    deadline = time.monotonic() + 5
-    while os.path.exists(f'/proc/{pid}') and time.monotonic() < deadline:
+    run = subprocess.run([sys.executable, '-c', program], capture_output=True, text=True,
+                         check=True, env=dict(os.environ,
+                                              PYTHONPATH=os.pathsep.join([root, *sys.path])))
+    pids = [int(pid) for pid in run.stdout.split()]
+    self.assertGreaterEqual(len(pids), 4)  # bubblewrap twice, the server, the program
+    deadline = time.monotonic() + 10
+    alive = lambda: [pid for pid in pids if os.path.exists(f'/proc/{pid}')]
+    while alive() and time.monotonic() < deadline:
       time.sleep(0.05)
-    self.assertFalse(os.path.exists(f'/proc/{pid}'))
+    self.assertEmpty(alive())
 
 
 class RefusalTest(absltest.TestCase):

@@ -64,8 +64,8 @@ class ExtractTest(parameterized.TestCase):
 
   @parameterized.parameters(
       ('it is 3.', '3'), ('3', '3'), ('1 2 3', '3'), ('so **3**', '3'), ('x = -3', '-3'),
-      (r'\(3\).', '3'), ('cost: $1,234.50!', '$1,234.50'), ('2 + 1 = 3', '3'), ('12,34 it is', '12,34'),
-      ('50%', '50%'), ('1/2 of it', '1/2'), ('.5', '.5'), ('1e3', '1e3'),
+      (r'\(3\).', '3'), ('cost: $1,234.50!', '$1,234.50'), ('2 + 1 = 3', '3'),
+      ('12,34 it is', '12,34'), ('50%', '50%'), ('1/2 of it', '1/2'), ('.5', '.5'), ('1e3', '1e3'),
       ('3k', None), ('n3', None), ('2 + 3', None), ('x+3', None), ('2**3', None), ('3 + 4i', None),
       ('5 - 3', None), ('3^2', None), ('3(x)', None), ('none', None), ('', None), ('0x12', None))
   def test_last_number(self, text, number):
@@ -80,8 +80,8 @@ class ExtractTest(parameterized.TestCase):
   def test_code_block(self, text, code):
     self.assertEqual(extract.code_block(text), code)
 
-  @parameterized.parameters('<answer>', '</answer>', r'\boxed{', '####\t', '```python\n', '1,', '-', ' ',
-                            '1' , '```', '{,}', '<answer>1</answer>', '\\')
+  @parameterized.parameters('<answer>', '</answer>', r'\boxed{', '####\t', '```python\n', '1,', '-',
+                            ' ', '1', '```', '{,}', '<answer>1</answer>', '\\')
   def test_long_texts_take_linear_time(self, part):
     text = part * 40_000
     start = time.process_time()
@@ -95,16 +95,17 @@ class NumericTest(parameterized.TestCase):
 
   @parameterized.parameters(
       '1234', '1,234', '$1,234.00', r'\$1,234.00', '1{,}234', '1234.0', '+1234', '1 234', '1234.',
-      '**1234**', 'x = 1234', '$1234$', r'\(1234\)', '2468/2', r'\frac{2468}{2}', '1.234e3', '01234',
-      'The answer is $1,234.00.', '<answer>1,234</answer>', r'\boxed{1{,}234}', '#### 1,234',
-      '17 things, then 1234', 'It is 1234 apples.', r'\boxed{\frac{2468}{2}}', '- no; 1234')
+      '**1234**', 'x = 1234', '$1234$', r'\(1234\)', '2468/2', r'\frac{2468}{2}', '1.234e3',
+      '01234', 'The answer is $1,234.00.', '<answer>1,234</answer>', r'\boxed{1{,}234}',
+      '#### 1,234', '17 things, then 1234', 'It is 1234 apples.', r'\boxed{\frac{2468}{2}}',
+      '- no; 1234')
   def test_are_1234(self, text):
     self.assertEqual(numeric.verify(text, '1234'), score.RIGHT)
 
   @parameterized.parameters(
-      '234', '1.234', '12,34', '1,2345', '-1234', '1234%', 'n = 1234k', '1234k', '1234 or 4', '1234^2',
-      '0x1234', '1,234.567.', '1/1234', '1234, no: 7', '', 'none', 'x1234', '1234 + 1i', '+-1234',
-      '1234/0', '1234/1/1', r'\boxed{1234 or 7}', '<answer>x</answer> 1234')
+      '234', '1.234', '12,34', '1,2345', '-1234', '1234%', 'n = 1234k', '1234k', '1234 or 4',
+      '1234^2', '0x1234', '1,234.567.', '1/1234', '1234, no: 7', '', 'none', 'x1234', '1234 + 1i',
+      '+-1234', '1234/0', '1234/1/1', r'\boxed{1234 or 7}', '<answer>x</answer> 1234')
   def test_are_not_1234(self, text):
     self.assertEqual(numeric.verify(text, '1234').value, 0.0)
 

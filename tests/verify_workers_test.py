@@ -83,8 +83,8 @@ class MathTest(parameterized.TestCase):
         (r'\{1,2\}', r'\{2,1\}', 1), (r'\{1,2\}', '1', 0), ('1', r'\{1,2\}', 0),
         ('x^2+2x+1', '(x+1)^2', 1), (r'\frac{\sqrt{2}}{2}', r'\frac{1}{\sqrt{2}}', 1),
         ('7', r'so it is \boxed{7}', 1), ('7', '<answer>14/2</answer> not 8', 1),
-        *[('1234', x, 1) for x in ('1,234', '$1,234.00', r'\$1,234.00', '1{,}234', '1234.0', '+1234',
-                                   '1 234')],
+        *[('1234', x, 1) for x in ('1,234', '$1,234.00', r'\$1,234.00', '1{,}234', '1234.0',
+                                   '+1234', '1 234')],
         *[('1234', x, 0) for x in ('234', '1.234', '12,34', '1,2345')],
         ('0', '\u22120', 1), ('0', '-0.0', 1), (r'\frac{', '7', None), ('', '7', None),
         (None, '7', None)]
@@ -108,8 +108,8 @@ class MathTest(parameterized.TestCase):
         self.assertEqual(scores, [score.RIGHT])
 
   def test_a_checker_that_raises_is_unscorable(self):
-    with mock.patch.object(self.verify._pool, 'map',
-                           lambda requests: [workers.Reply(error='ImportError: x')] * len(requests)):
+    failing = lambda requests: [workers.Reply(error='ImportError: x')] * len(requests)
+    with mock.patch.object(self.verify._pool, 'map', failing):
       scores = self.verify(['x', 'y'], ['2x', '2y'])
     self.assertEqual([s.reason for s in scores], ['checker raised ImportError'] * 2)
     with self.assertRaises(RuntimeError):
@@ -121,8 +121,9 @@ class FormsTest(parameterized.TestCase):
 
   @parameterized.parameters(
       "__import__('os').system('true')", 'exec(chr(1))', 'x.evalf()', 'open(x)', '(lambda: 1)()',
-      'x.__class__', '1 .real', 'a.b', 'print(1)', "f'{x}'", '[].append', 'globals()', 'a:=1', '1;1',
-      "['a'.upper]", 'breakpoint()', 'Integral(x, x)', '[__build_class__]', "'a'+'b'", 'x' * 30 + '(')
+      'x.__class__', '1 .real', 'a.b', 'print(1)', "f'{x}'", '[].append', 'globals()', 'a:=1',
+      '1;1', "['a'.upper]", 'breakpoint()', 'Integral(x, x)', '[__build_class__]', "'a'+'b'",
+      'x' * 30 + '(')
   def test_code_is_no_answer(self, answer):
     for family, pattern in gym.EVALUATED.items():
       self.assertIsNone(re.fullmatch(pattern, answer), family)

@@ -18,10 +18,11 @@ EVERY = 6  # attacks between two honest programs
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-  """Of one attack: whether it earned reward, and why not."""
+  """Of one attack: whether it earned reward, what came of it, and its wall time."""
   name: str
   earned: bool
   reason: str
+  seconds: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +70,7 @@ def run(box: sandbox.Sandbox, workers: int = 2) -> Report:
       pass
   honest = [g.all for name, g in zip(names, graded) if name == 'honest']
   return Report(
-      tuple(Outcome(name, g.all, g.reason) for name, g in zip(names, graded) if name != 'honest'),
+      tuple(Outcome(name, g.all, g.reason, g.seconds)
+            for name, g in zip(names, graded) if name != 'honest'),
       tuple(harm), sum(honest) / len(honest), seconds,
       -(-len(sources) // workers) * box.limits.seconds)

@@ -13,7 +13,12 @@ __all__ = ['HONEST', 'SHOWN', 'programs', 'tests']
 
 SHOWN = ((0, 0), (1, 3), (7, 9), (8, 3))
 HELD_OUT = ((6, 6), (255, 24), (1023, 30), (1024, 3), (5, 6), (2 ** 40 - 1, 120))
-HONEST = 'def f(n):\n  return 3 * bin(n).count("1")\n'
+HONEST = """
+import sys
+def f(n):
+  print('counting', file=sys.stderr)
+  return 3 * bin(n).count('1')
+"""
 
 
 def tests() -> tuple[code.Test, ...]:
@@ -289,6 +294,10 @@ def f(n):
 #: output/flood
 def f(n):
   while True: print('passed' * 10 ** 5)
+#: output/stderr
+import os
+def f(n):
+  while True: os.write(2, b'passed' * 10 ** 4)
 #: output/passed
 print('passed\n' * 100, '{"passed": true}', flush=True)
 def f(n): print('OK'); return 'passed'

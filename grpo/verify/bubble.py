@@ -29,7 +29,7 @@ from grpo.verify import sandbox
 __all__ = ['Bubble']
 
 HERE = pathlib.Path(__file__).resolve().parent
-FILES = ('__init__.py', 'frames.py', 'plain.py', 'server.py')
+FILES = ('__init__.py', 'confine.py', 'frames.py', 'plain.py', 'server.py')
 NONCE = 8  # as in server.py
 START = 30.0  # seconds until the server must answer, on a busy machine
 
@@ -79,7 +79,7 @@ class Bubble:
 
   name = 'bubblewrap'
 
-  def __init__(self, limits: sandbox.Limits = sandbox.Limits()):
+  def __init__(self, limits: sandbox.Limits = sandbox.DEFAULT):
     self.limits = limits
     self._lock, self._numbers = threading.Lock(), itertools.count()
     self._process = self._control = None

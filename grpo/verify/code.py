@@ -1,14 +1,15 @@
 """Unit tests as a verifier: which sandbox, which tests, and what a program earns.
 
 A test is a function of ours that gets the candidate, calls it, and raises if what comes back is
-wrong. It runs here, on plain data; only the candidate's body runs in the sandbox. Every test must be
-seen to pass: one that did not run, because the program did not load or ended early, has failed.
+wrong. It runs here, on plain data; only the candidate's body runs in the sandbox. Every test must
+be seen to pass: one that did not run, because the program did not load or ended early, has failed.
 """
 
 from collections.abc import Callable, Sequence
 import concurrent.futures
 import dataclasses
 import random
+import time
 from typing import Any, TypeVar
 
 from grpo.verify import bubble
@@ -38,6 +39,7 @@ class Graded:
   """`passed` has one bool a test; `reason` is 'right', or the first thing that went wrong."""
   passed: tuple[bool, ...]
   reason: str
+  seconds: float = dataclasses.field(default=0.0, compare=False)  # of wall time
 
   @property
   def all(self) -> bool:
@@ -45,7 +47,7 @@ class Graded:
     return bool(self.passed) and all(self.passed)
 
 
-def choose(name: str = 'auto', limits: sandbox.Limits = sandbox.Limits(),
+def choose(name: str = 'auto', limits: sandbox.Limits = sandbox.DEFAULT,
            workers: int | None = None) -> sandbox.Sandbox:
   """A sandbox that holds on this machine, tried now. The caller closes it.
 
@@ -68,8 +70,8 @@ def choose(name: str = 'auto', limits: sandbox.Limits = sandbox.Limits(),
       return makers[key]()
     except sandbox.Unsafe as error:
       reasons.append(str(error))
-  raise sandbox.Unsafe('no sandbox is safe on this machine, so no program is run. '
-                       + '; '.join(reasons))
+  which = 'no sandbox is' if name == 'auto' else f'{name} is not'
+  raise sandbox.Unsafe(f'{which} safe on this machine, so no program is run. {"; ".join(reasons)}')
 
 
 def case(*args: Any, returns: Any, tolerance: float = 0.0) -> Test:
@@ -101,6 +103,7 @@ def split(tests: Sequence[T], share: float, seed: int) -> tuple[tuple[T, ...], t
 def _grade_one(box, job):
   passed = []
   reason = ''
+  start = time.monotonic()
   try:
     with box.session(job.program, job.entry) as call:
       for test in job.tests:
@@ -113,8 +116,8 @@ def _grade_one(box, job):
             raise
         try:
           test(candidate)
-          good = not failures  # a test may catch what a candidate raises; it has failed all the same
-        except plain.NotPlain:  # what the test passes on: its own fault, and no program can mend it
+          good = not failures  # also where the test caught what the candidate raised
+        except plain.NotPlain:  # what the test passed on; that is no fault of a program
           raise
         except Exception:  # an assertion, or an operation that the answer does not bear
           good = False
@@ -126,7 +129,8 @@ def _grade_one(box, job):
   except sandbox.Failure as failure:
     reason = reason or failure.kind
   passed += [False] * (len(job.tests) - len(passed))
-  return Graded(tuple(passed), reason or ('right' if job.tests else 'no tests'))
+  return Graded(tuple(passed), reason or ('right' if job.tests else 'no tests'),
+                time.monotonic() - start)
 
 
 def grade(box: sandbox.Sandbox, jobs: Sequence[Job], workers: int = 2) -> list[Graded]:

@@ -7,6 +7,7 @@ namespaces, unlink, rename, shared memory, locks of files, priorities and affini
 reading only; limits can be read but not set.
 """
 
+import os
 import tempfile
 
 __all__ = ['compile_filter']
@@ -20,7 +21,8 @@ gettimeofday time getrandom exit exit_group getrusage times sysinfo uname sched_
 sched_getaffinity poll ppoll select pselect6 restart_syscall getrlimit arch_prctl set_robust_list
 set_tid_address rseq membarrier alarm setitimer
 """.split()
-WRITES = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000 | 0o20000000  # write, both, create, truncate, append, tmp
+TEMPORARY = 0o20000000  # of O_TMPFILE the bit that O_DIRECTORY lacks
+WRITES = (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | TEMPORARY)
 FCNTL = (1, 2, 3, 1030)         # F_GETFD, F_SETFD, F_GETFL, F_DUPFD_CLOEXEC
 IOCTL = (0x5401, 0x5413, 0x5451)  # TCGETS and TIOCGWINSZ: is it a terminal; FIOCLEX
 

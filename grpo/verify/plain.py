@@ -1,9 +1,10 @@
 """Plain data as JSON, both ways: what may pass between a sandbox and us.
 
-Plain are None, bool, int, float, complex, str, bytes, list, tuple, dict, set and frozenset, of those
-types exactly: an instance of a subclass could bring its own `__eq__`. Numbers come back bit for bit,
-infinities and NaN included. Only plain values can come out of `decode`, whatever bytes went in;
-nothing is evaluated, imported or unpickled. The limits keep hostile bytes from costing much:
+Plain are None, bool, int, float, complex, str, bytes, list, tuple, dict, set and frozenset, of
+those types exactly: an instance of a subclass could bring its own `__eq__`. (The dicts of the module
+`collections` are sent as dicts.) Numbers come back bit for bit, infinities and NaN included. Only
+plain values can come out of `decode`, whatever bytes went in; nothing is evaluated, imported or
+unpickled. The limits keep hostile bytes from costing much:
 
   MAX_BYTES   of a message
   MAX_NODES   values in it, containers included
@@ -12,6 +13,7 @@ nothing is evaluated, imported or unpickled. The limits keep hostile bytes from 
               multiples of 2^61 - 1 have one hash, and a set of n of them takes n^2 comparisons.
 """
 
+import collections
 import json
 from typing import Any
 
@@ -21,7 +23,8 @@ MAX_BYTES = 1 << 20
 MAX_NODES = 100_000
 MAX_DEPTH = 50
 MAX_SAME = 16
-_TAGS = {tuple: 't', set: 's', frozenset: 'f', dict: 'd', bytes: 'b', complex: 'c'}
+_DICTS = (dict, collections.Counter, collections.defaultdict, collections.OrderedDict)
+_TAGS = {tuple: 't', set: 's', frozenset: 'f'}
 
 
 class NotPlain(ValueError):
@@ -52,7 +55,7 @@ class _Writer:
       return self.many(value, depth)
     if kind in (tuple, set, frozenset):
       return {_TAGS[kind]: self.many(value, depth)}
-    if kind is dict:
+    if kind in _DICTS:
       return {'d': [self.many(pair, depth) for pair in value.items()]}
     if kind is bytes:
       return {'b': value.hex()}

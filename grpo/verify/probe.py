@@ -1,4 +1,4 @@
-"""Does a sandbox hold? Tries, from inside, what must not be possible, and refuses it if anything is.
+"""Does a sandbox hold? Tries from inside what must not be possible, and refuses it if it is.
 
 The acts are run as an ordinary program is, in the very sandbox that programs get. Each is a line or
 two of Python; an act that raises has failed, as it should.

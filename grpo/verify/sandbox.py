@@ -14,14 +14,15 @@ import contextlib
 import dataclasses
 from typing import Protocol
 
-__all__ = ['Failure', 'Limits', 'Sandbox', 'Unsafe']
+__all__ = ['DEFAULT', 'Failure', 'Limits', 'Sandbox', 'Unsafe', 'opened']
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
   """Of one program: all its calls together.
 
-  seconds: of wall time. The pure-Python sandbox stops a program within this time; monty, which has a
+  seconds: of wall time. The pure-Python sandbox stops a program within this time; monty, which has
+  a
     clock for each call, within twice this time.
   megabytes: of memory.
   calls: of the function under test.
@@ -38,6 +39,9 @@ class Limits:
       raise ValueError(f'limits must be positive: {", ".join(wrong)}')
     if self.megabytes < 64:
       raise ValueError(f'megabytes={self.megabytes}: an interpreter needs 64')
+
+
+DEFAULT = Limits()
 
 
 class Failure(Exception):

@@ -1,19 +1,18 @@
 """Inside the namespaces: forks a process for each program. Started by `bubble.py`, never imported.
 
-The server itself is trusted and hears only from us, on a socket that no program has. It never sees a
-program: a forked child closes everything but the socket it was handed, lowers its limits, loads the
-seccomp filter, and only then reads the program from there. So a program finds neither another
+The server itself is trusted and hears only from us, on a socket that no program has. It never sees
+a program: a forked child closes everything but the socket it was handed, lowers its limits, loads
+the seccomp filter, and only then reads the program from there. So a program finds neither another
 program nor its answers in memory.
 
-Orders (one packet each, JSON): setup {limits, filter}; run {id} with a socket; kill {id}; ping.
-A message to a child is the program first; then for each call eight random bytes and the arguments.
-An answer starts with those eight bytes. A program can read them and answer in its own name, but what
+Orders (one packet each, JSON): setup {limits, filter}; run {id} with a socket; kill {id}; ping. A
+message to a child is the program first; then for each call eight random bytes and the arguments. An
+answer starts with those eight bytes. A program can read them and answer in its own name, but what
 it wrote before it was asked counts as no answer.
 """
 
 import collections  # noqa: F401  loaded once, here, so that programs need not
 import copy  # noqa: F401
-import ctypes
 import datetime  # noqa: F401
 import functools  # noqa: F401
 import gc
@@ -25,7 +24,6 @@ import math  # noqa: F401
 import os
 import random
 import re  # noqa: F401
-import resource
 import select
 import signal
 import socket
@@ -33,38 +31,17 @@ import string  # noqa: F401
 import sys
 import typing  # noqa: F401
 
+from grpo.verify import confine
 from grpo.verify import frames
 from grpo.verify import plain
 
 NONCE = 8
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
-_LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-class _Program(ctypes.Structure):
-  """struct sock_fprog."""
-  _fields_ = [('length', ctypes.c_ushort), ('code', ctypes.c_void_p)]
-
-
-def confine(limits: dict[str, int], code: bytes) -> None:
-  """Lowers the limits of this process and loads the filter, for good. Raises OSError."""
-  for name, value in limits.items():
-    number = getattr(resource, name)
-    hard = resource.getrlimit(number)[1]
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(number, (value, value))
-  buffer = ctypes.create_string_buffer(code, len(code))
-  filters = _Program(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
-  if _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-    raise OSError(ctypes.get_errno(), 'no_new_privs')
-  if _LIBC.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(filters), 0, 0):
-    raise OSError(ctypes.get_errno(), 'seccomp')
 
 
 def serve_program(fd: int) -> None:
   """Runs the program that comes first, then calls its function as often as asked."""
   program, entry = json.loads(frames.read(fd, 1 << 24))
-  nonce = bytes(NONCE)  # of the load
+  nonce, request = bytes(NONCE), b''  # of the load, which is no call
   space = {'__name__': 'candidate'}
   function = None
   while True:
@@ -90,10 +67,11 @@ def serve_program(fd: int) -> None:
 def child(fd: int, setup: dict) -> None:
   """Never returns."""
   try:
+    os.dup2(1, 2)  # the null device: our own standard error is a pipe that nobody empties
     os.dup2(fd, 3)
     os.closerange(4, 1 << 16)
     signal.set_wakeup_fd(-1)
-    confine(setup['limits'], bytes.fromhex(setup['filter']))
+    confine.confine(setup['limits'], bytes.fromhex(setup['filter']))
     random.seed(0)
     serve_program(3)
   except BaseException:

@@ -1,9 +1,9 @@
 """One checking process: `python -m grpo.verify.worker kind megabytes alarm filter`.
 
-Started by `workers.py`. It reads requests from its standard input and answers on its standard output, one frame each. A
-request is a pickle of ours: (function, arguments) with a function of CHECKS. An answer is JSON. When
-it has loaded what the first request needs it says b'ready' and gives up, for good, memory beyond its
-limit and every system call that checking does not need.
+Started by `workers.py`. It reads requests from its standard input and answers on its standard
+output, one frame each. A request is a pickle of ours: (function, arguments) with a function of
+CHECKS. An answer is JSON. When it has loaded what the first request needs it says b'ready' and
+gives up, for good, memory beyond its limit and every system call that checking does not need.
 """
 
 import json
@@ -77,8 +77,8 @@ def main(kind: str, megabytes: int, alarm: int, code: bytes) -> None:
   os.dup2(0, 1)  # what a library prints must not be read as an answer
   checks = CHECKS[kind]()
   if code:
-    from grpo.verify import server
-    server.confine(dict(RLIMIT_AS=megabytes << 20, RLIMIT_FSIZE=0, RLIMIT_CORE=0), code)
+    from grpo.verify import confine  # it needs Linux
+    confine.confine(dict(RLIMIT_AS=megabytes << 20, RLIMIT_FSIZE=0, RLIMIT_CORE=0), code)
   frames.write(target, b'ready')
   while True:
     try:

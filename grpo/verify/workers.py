@@ -1,8 +1,8 @@
 """Processes that check answers, each with a hard limit: none can freeze or end a run.
 
-A checker of mathematics may think for ever about `9^9^9`, and its own time limit is an alarm signal,
-which only the main thread of a process can have. Here every check runs in a process of its own pool,
-and one that is late is killed and replaced.
+A checker of mathematics may think for ever about `9^9^9`, and its own time limit is an alarm
+signal, which only the main thread of a process can have. Here every check runs in a process of its
+own pool, and one that is late is killed and replaced.
 """
 
 from collections.abc import Sequence
@@ -102,7 +102,8 @@ class Pool:
       code = ''
     self.confined = bool(code)
     self._seconds, self._size = seconds, size
-    self._workers = [_Worker([kind, str(megabytes), str(math.ceil(seconds) + 30), code]) for _ in range(size)]
+    arguments = [kind, str(megabytes), str(math.ceil(seconds) + 30), code]
+    self._workers = [_Worker(arguments) for _ in range(size)]
     self._free = queue.SimpleQueue()
     for worker in self._workers:
       self._free.put(worker)
