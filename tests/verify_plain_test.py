@@ -85,7 +85,8 @@ class PlainTest(parameterized.TestCase):
   @parameterized.parameters(
       b'', b'{', b'{"t":1}', b'{"t":[1],"s":[1]}', b'{}', b'{"x":[1]}', b'{"s":[[1]]}',
       b'{"d":[[1]]}', b'{"d":[[[1],1]]}', b'{"b":"zz"}', b'{"b":[1]}', b'{"c":[1]}',
-      b'{"c":["1","2"]}', b'\xff', b'9' * 10_000, b'[' * 100_000, b'{"t":' * 60 + b'[]' + b'}' * 60, b'"\xc3\xa9"')
+      b'{"c":["1","2"]}', b'\xff', b'9' * 10_000, b'[' * 100_000,
+      b'{"t":' * 60 + b'[]' + b'}' * 60, b'"\xc3\xa9"')
   def test_other_bytes_are_refused(self, data):
     with self.assertRaises(plain.NotPlain):
       plain.decode(data)

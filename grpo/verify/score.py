@@ -75,8 +75,7 @@ def values(scores: Sequence[Score]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def tally(scores: Sequence[Score]) -> dict[str, Any]:
-  """Counts of a batch: `mean` over what is scored (None if nothing is), and reasons by
-  frequency."""
+  """Counts of a batch: `mean` of what is scored (None if nothing is), reasons by frequency."""
   scored = [s.value for s in scores if s.value is not None]
   return dict(mean=sum(scored) / len(scored) if scored else None, scored=len(scored),
               unscorable=len(scores) - len(scored),
