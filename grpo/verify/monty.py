@@ -1,6 +1,6 @@
 """A Python subset in a box: pydantic-monty, an interpreter in Rust, in worker processes of its own.
 
-Fast (a program costs well under a millisecond), needs no privileges and runs where pip does. It has
+Fast (a program costs no process), needs no privileges and runs where pip does. It has
 no files, sockets, processes or threads to give away; classes, comprehensions and a small part of
 the standard library work, `yield`, inheritance, `heapq` and much else do not. A program that needs
 them fails here.
