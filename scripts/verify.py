@@ -9,12 +9,14 @@
 162 in monty, which is a part of Python. `attacks` runs programs that want reward without a solution
 or harm the machine, with honest programs between them. With --sandbox=auto the sandbox is the first
 of bubblewrap and monty that holds here; if none does, no program is run. Exit code 1 if the suite
-fails, 2 for bad input or no sandbox. Rates depend on what else the machine does.
+fails, 2 for bad input or no sandbox. Wall times depend on what else the machine does; `cpu_s`, the
+processor time of everything, does less so.
 """
 
 import csv
 import importlib.metadata
 import pathlib
+import resource
 import statistics
 import time
 
@@ -76,6 +78,12 @@ def _rates(box, seconds, passed, wall):
               p95_ms=f'{times[int(0.95 * (len(times) - 1))]:.1f}')
 
 
+def _cpu_seconds():
+  """Processor time so far of this process and of those that it started and that have ended."""
+  return sum(usage.ru_utime + usage.ru_stime for usage in map(
+      resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
 def _append(path, row):
   """One more line of a CSV file, with the head of a new one."""
   new = not path.exists() or not path.stat().st_size
@@ -102,9 +110,13 @@ def main(argv):
     box = code.choose(_SANDBOX.value, sandbox.Limits(seconds=_SECONDS.value), _WORKERS.value)
   except sandbox.Unsafe as error:
     raise cli.UsageError(str(error)) from error
+  start = _cpu_seconds()
   with sandbox.opened(box):
     print(f'{box.name}: holds on this machine (probed)')
     rates, good = dict(humaneval=_humaneval, attacks=_attacks)[_SUITE.value](box)
+    inside = box.usage()
+  # Child processes are counted when they have ended.
+  rates['cpu_s'] = f'{_cpu_seconds() - start + inside:.2f}'
   print('  '.join(f'{key} {value}' for key, value in rates.items()))
   if path:
     _append(path, dict(rates, **_provenance()))

@@ -147,6 +147,9 @@ class NoBox:
   def ready(self):
     pass
 
+  def usage(self):
+    return 0.0
+
   def close(self):
     pass
 

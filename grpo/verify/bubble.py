@@ -123,8 +123,10 @@ class Bubble:
 
   def _stop(self):
     if self._control:
-      self._control.close()
+      self._control.close()  # the server ends, and with it all that is in its namespace
     if self._process:
+      with contextlib.suppress(subprocess.TimeoutExpired):
+        self._process.wait(1.0)
       self._process.kill()
       self._process.communicate()
     self._process = self._control = None
@@ -144,6 +146,11 @@ class Bubble:
     with self._lock:
       if not (self._process and self._alive()):
         self._start()
+
+  def usage(self) -> float:
+    with self._lock:
+      self._order(do='usage')
+      return float(self._control.recv(64))
 
   def close(self) -> None:
     with self._lock:

@@ -72,6 +72,9 @@ class Sandbox(Protocol):
       Callable[..., object]]:
     """Runs the program and gives its function; raises Failure if it does not run."""
 
+  def usage(self) -> float:
+    """Processor seconds so far of what is no child process of ours."""
+
   def close(self) -> None:
     """Ends all processes."""
 

@@ -5,10 +5,10 @@ a program: a forked child closes everything but the socket it was handed, lowers
 the seccomp filter, and only then reads the program from there. So a program finds neither another
 program nor its answers in memory.
 
-Orders (one packet each, JSON): setup {limits, filter}; run {id} with a socket; kill {id}; ping. A
-message to a child is the program first; then for each call eight random bytes and the arguments. An
-answer starts with those eight bytes. A program can read them and answer in its own name, but what
-it wrote before it was asked counts as no answer.
+Orders (one packet each, JSON): setup {limits, filter}; run {id} with a socket; kill {id}; usage;
+ping. A message to a child is the program first; then for each call eight random bytes and the
+arguments. An answer starts with those eight bytes. A program can read them and answer in its own
+name, but what it wrote before it was asked counts as no answer.
 """
 
 import collections  # noqa: F401  loaded once, here, so that programs need not
@@ -24,6 +24,7 @@ import math  # noqa: F401
 import os
 import random
 import re  # noqa: F401
+import resource
 import select
 import signal
 import socket
@@ -101,6 +102,9 @@ def main(control: socket.socket) -> None:
       control.send(b'ready')
     elif order['do'] == 'ping':
       control.send(b'pong')
+    elif order['do'] == 'usage':
+      used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+      control.send(str(sum(u.ru_utime + u.ru_stime for u in used)).encode())
     elif order['do'] == 'kill':
       if order['id'] in pids:  # not reaped, so the number is still its own
         os.kill(pids[order['id']], signal.SIGKILL)
