@@ -22,7 +22,7 @@ from grpo.verify import plain
 from grpo.verify import probe
 from grpo.verify import sandbox
 
-SECONDS = 0.6  # of an attack; several use all of it
+SECONDS = 0.8  # of an attack; several use all of it
 
 
 def opened(test: absltest.TestCase, name: str, **limits):
@@ -202,7 +202,7 @@ class RefusalTest(absltest.TestCase):
   def test_no_sandbox_no_run(self):
     absent = mock.Mock(side_effect=sandbox.Unsafe('not installed'))
     with mock.patch.object(bubble, 'Bubble', absent), mock.patch.object(monty, 'Monty', absent):
-      with self.assertRaisesRegex(sandbox.Unsafe, 'so no program is run. not installed; not'):
+      with self.assertRaisesRegex(sandbox.Unsafe, 'so no program is run: not installed; not'):
         code.choose('auto')
 
   def test_bubblewrap_is_missing(self):
@@ -213,7 +213,8 @@ class RefusalTest(absltest.TestCase):
   def test_auto_takes_the_other(self):
     opened(self, 'monty').close()
     with mock.patch.object(bubble.shutil, 'which', return_value=None):
-      box = code.choose('auto')
+      with self.assertWarnsRegex(UserWarning, 'monty in place of another sandbox: bubblewrap'):
+        box = code.choose('auto')
     self.addCleanup(box.close)
     self.assertEqual(box.name, 'monty')
 

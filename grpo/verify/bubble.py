@@ -7,6 +7,7 @@ project and all installed packages are not there. A program costs a fork, some m
 
 from collections.abc import Callable, Iterator
 import contextlib
+import dataclasses
 import itertools
 import json
 import math
@@ -80,7 +81,7 @@ class Bubble:
   name = 'bubblewrap'
 
   def __init__(self, limits: sandbox.Limits = sandbox.DEFAULT):
-    self.limits = limits
+    self.limits = dataclasses.replace(limits, seconds=max(limits.seconds, probe.SECONDS))
     self._lock, self._numbers = threading.Lock(), itertools.count()
     self._process = self._control = None
     if not sys.platform.startswith('linux'):
@@ -93,6 +94,8 @@ class Bubble:
       self._filter = filters.compile_filter()
       self.ready()
       probe.check(self)
+      self.limits = limits
+      self._start()
     except (RuntimeError, OSError, sandbox.Failure) as error:
       self.close()
       raise sandbox.Unsafe(f'bubblewrap: {error}') from error

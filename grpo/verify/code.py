@@ -11,6 +11,7 @@ import dataclasses
 import random
 import time
 from typing import Any, TypeVar
+import warnings
 
 from grpo.verify import bubble
 from grpo.verify import extract as extracts
@@ -53,7 +54,7 @@ def choose(name: str = 'auto', limits: sandbox.Limits = sandbox.DEFAULT,
 
   Args:
     name: 'bubblewrap' for all of Python, 'monty' for speed, or 'auto': the first of these two that
-      holds.
+      holds, with a warning if it is the second.
     limits: of one program.
     workers: processes of monty.
 
@@ -67,11 +68,15 @@ def choose(name: str = 'auto', limits: sandbox.Limits = sandbox.DEFAULT,
   reasons = []
   for key in makers if name == 'auto' else (name,):
     try:
-      return makers[key]()
+      box = makers[key]()
+      if reasons:
+        warnings.warn(f'{key} in place of another sandbox: {"; ".join(reasons)}', stacklevel=2)
+      return box
     except sandbox.Unsafe as error:
       reasons.append(str(error))
-  which = 'no sandbox is' if name == 'auto' else f'{name} is not'
-  raise sandbox.Unsafe(f'{which} safe on this machine, so no program is run. {"; ".join(reasons)}')
+  which = 'sandbox' if name == 'auto' else name
+  raise sandbox.Unsafe(f'no safe {which} on this machine, so no program is run: '
+                       f'{"; ".join(reasons)}')
 
 
 def case(*args: Any, returns: Any, tolerance: float = 0.0) -> Test:

@@ -8,6 +8,7 @@ them fails here.
 
 from collections.abc import Callable, Iterator
 import contextlib
+import dataclasses
 import itertools
 import os
 import time
@@ -33,17 +34,16 @@ class Monty:
       import pydantic_monty
     except ImportError as error:
       raise sandbox.Unsafe('monty is not installed: pip install pydantic-monty') from error
-    self.limits = limits
+    self.limits = dataclasses.replace(limits, seconds=max(limits.seconds, probe.SECONDS))
     self._monty = pydantic_monty
     self._workers = workers or os.cpu_count() or 1
     self._pool = None
-    self._options = dict(
-        limits=dict(max_feed_duration_secs=limits.seconds, max_memory=limits.megabytes << 20,
-                    max_recursion_depth=RECURSION, max_suspensions=1),
-        os_policy=dict(sleep='call_host', random_start=dict(seed=0)))
     try:
       self.ready()
       probe.check(self)
+      self.close()
+      self.limits = limits
+      self.ready()
     except (RuntimeError, OSError, sandbox.Failure, pydantic_monty.MontyError) as error:
       self.close()
       raise sandbox.Unsafe(f'monty: {error}') from error
@@ -84,7 +84,11 @@ class Monty:
     if not entry.isidentifier():
       raise ValueError(f'not the name of a function: {entry!r}')
     calls = itertools.count(1)
-    with self._pool.checkout(**self._options) as session:
+    limits = dict(max_feed_duration_secs=self.limits.seconds,
+                  max_memory=self.limits.megabytes << 20, max_recursion_depth=RECURSION,
+                  max_suspensions=1)
+    policy = dict(sleep='zero', random_start=dict(seed=0))
+    with self._pool.checkout(limits=limits, os_policy=policy) as session:
       start = time.monotonic()
       self._feed(session, program)
 

@@ -6,7 +6,9 @@ two of Python; an act that raises has failed, as it should.
 
 from grpo.verify import sandbox
 
-__all__ = ['ACTS', 'check']
+__all__ = ['ACTS', 'SECONDS', 'check']
+
+SECONDS = 10.0  # for an act, at least: a busy machine is not an unsafe one
 
 ACTS = dict(
     read_passwd="open('/etc/passwd').read()",
