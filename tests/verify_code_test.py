@@ -16,6 +16,7 @@ from grpo.verify import assault
 from grpo.verify import attacks
 from grpo.verify import bubble
 from grpo.verify import code
+from grpo.verify import filters
 from grpo.verify import humaneval
 from grpo.verify import monty
 from grpo.verify import plain
@@ -59,6 +60,17 @@ class SandboxTest(parameterized.TestCase):
     graded = code.grade(box, jobs)
     failed = [(p.name, g.reason) for p, g in zip(problems, graded) if not g.all]
     self.assertLessEqual(len(failed), 164 - at_least, failed)
+
+  def test_a_constant_solves_no_problem(self):
+    try:
+      problems = humaneval.problems()
+    except ValueError as error:
+      self.skipTest(str(error))
+    box = opened(self, 'monty', seconds=10.0)
+    graded = code.grade(box, [code.Job(f'{p.prompt}    return True\n', p.entry, humaneval.tests(p))
+                              for p in problems])
+    self.assertEmpty([p.name for p, g in zip(problems, graded) if g.all])
+    self.assertTrue(any(any(g.passed) for g in graded))  # some of their tests, they do
 
   @parameterized.parameters('bubblewrap', 'monty')
   def test_attacks_earn_nothing_and_harm_nothing(self, name):
@@ -151,6 +163,34 @@ def f():
     self.assertCountEqual(files, bubble.FILES)
     here = os.path.dirname(os.path.abspath(__file__))
     self.assertEqual(outcome(box, 'import os\ndef f(p): return os.path.exists(p)', here), False)
+
+  def test_no_other_system_call_gets_through(self):
+    box = opened(self, 'bubblewrap')
+    import pyseccomp
+    allowed = {*filters.PLAIN, 'open', 'openat', 'prlimit64', 'fcntl', 'ioctl'}
+    others = []
+    for number in range(512):
+      try:
+        name = pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, number)
+      except ValueError:  # this machine has no such call
+        continue
+      if name.decode() not in allowed:
+        others.append(number)
+    self.assertGreater(len(others), 200)
+    program = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def f(numbers):
+  return [(n, ctypes.get_errno()) for n in numbers if libc.syscall(n, 0, 0, 0, 0, 0, 0) != -1
+          or ctypes.get_errno() not in (1, 38)]
+def write(path, flags):
+  return libc.openat(-100, path, flags)
+"""
+    self.assertEqual(outcome(box, program, others), [])
+    with box.session(program, 'write') as call:
+      self.assertGreater(call(b'/app/grpo/__init__.py', os.O_RDONLY), 2)
+      for flags in (os.O_WRONLY, os.O_RDWR, os.O_CREAT, os.O_TRUNC, os.O_APPEND, os.O_TMPFILE):
+        self.assertEqual(call(b'/app/grpo/__init__.py', flags), -1)
 
   def test_a_server_that_ends_is_started_again(self):
     box = opened(self, 'bubblewrap')

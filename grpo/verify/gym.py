@@ -46,14 +46,18 @@ def families() -> list[str]:
   return sorted(factory.DATASETS)
 
 
+def _check(family):
+  known = families()
+  if family not in known:
+    raise ValueError(f'no family {family!r} in reasoning-gym; known are {", ".join(known)}')
+
+
 def entries(family: str, size: int, seed: int, **options: Any) -> list[dict[str, Any]]:
   """`size` problems: dicts with `question`, `answer` and `metadata`.
 
   Raises ValueError for a family that does not exist and for options that it does not take.
   """
-  known = families()
-  if family not in known:
-    raise ValueError(f'no family {family!r} in reasoning-gym; known are {", ".join(known)}')
+  _check(family)
   try:
     return list(_library().create_dataset(family, size=size, seed=seed, **options))
   except (AssertionError, TypeError) as error:
@@ -69,6 +73,7 @@ class Verifier:
   """
 
   def __init__(self, family: str, *, size: int = 2, seconds: float = 5.0, **options: Any):
+    _check(family)
     self._family, self._options = family, options
     self._allowed = re.compile(EVALUATED[family]) if family in EVALUATED else None
     self._pool = workers.Pool('gym', size, seconds)

@@ -6,6 +6,7 @@ The reference comes first, by keyword: math-verify's comparison is not symmetric
 """
 
 from collections.abc import Sequence
+import importlib.util
 
 from grpo.verify import extract
 from grpo.verify import numeric
@@ -34,6 +35,8 @@ class Verifier:
   """
 
   def __init__(self, size: int = 2, seconds: float = 5.0):
+    if importlib.util.find_spec('math_verify') is None:
+      raise ValueError('this verifier needs the package math-verify: pip install math-verify')
     self._pool = workers.Pool('math', size, seconds)
 
   def read(self, reference: str) -> None:

@@ -48,7 +48,11 @@ class _Worker:
         [sys.executable, '-m', 'grpo.verify.worker', *self._arguments],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0,
         env=dict(env, PYTHONPATH=str(ROOT), OMP_NUM_THREADS='1'), start_new_session=True)
-    frames.read(self._process.stdout.fileno(), 16, time.monotonic() + START)
+    try:
+      frames.read(self._process.stdout.fileno(), 16, time.monotonic() + START)
+    except (frames.Closed, frames.Late) as error:
+      raise RuntimeError(f'no checking process: python -m grpo.verify.worker {self._arguments[0]} '
+                         'does not start') from error
 
   def ask(self, request, seconds):
     """The reply of a check; afterwards the worker is fresh or gone."""
