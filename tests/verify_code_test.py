@@ -3,7 +3,10 @@
 A sandbox that cannot be had here skips its tests and says why.
 """
 
+import contextlib
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -229,6 +232,28 @@ with box.session('def f():\\n  while True: pass', 'f') as call:
     while alive() and time.monotonic() < deadline:
       time.sleep(0.05)
     self.assertEmpty(alive())
+
+
+class MontyTest(absltest.TestCase):
+
+  def test_a_worker_that_ends_is_replaced(self):
+    box = opened(self, 'monty')
+    job = code.Job(attacks.HONEST, 'f', attacks.tests())
+    for stat in pathlib.Path('/proc').glob('[0-9]*/stat'):
+      with contextlib.suppress(OSError):
+        name, rest = stat.read_text().split('(', 1)[1].rsplit(')', 1)
+        if name == 'monty' and int(rest.split()[1]) == os.getpid():
+          os.kill(int(stat.parent.name), signal.SIGKILL)
+    self.assertEqual([g.reason for g in code.grade(box, [job] * 3)], ['right'] * 3)
+
+  def test_a_worker_that_does_not_stop_is_killed(self):
+    box = opened(self, 'monty')
+    box._pool.__exit__(None, None, None)
+    box._pool = box._monty.Monty(max_processes=1, request_timeout=0.3)
+    box._pool.__enter__()
+    jobs = [code.Job(program, 'f', attacks.tests())
+            for program in ('def f(n):\n  while True: pass', attacks.HONEST)]
+    self.assertEqual([g.reason for g in code.grade(box, jobs)], ['time', 'right'])
 
 
 class RefusalTest(absltest.TestCase):

@@ -88,7 +88,11 @@ class Monty:
                   max_memory=self.limits.megabytes << 20, max_recursion_depth=RECURSION,
                   max_suspensions=1)
     policy = dict(sleep='zero', random_start=dict(seed=0))
-    with self._pool.checkout(limits=limits, os_policy=policy) as session:
+    with contextlib.ExitStack() as stack:
+      try:
+        session = stack.enter_context(self._pool.checkout(limits=limits, os_policy=policy))
+      except (self._monty.MontyError, OSError) as error:  # no program of this session did that
+        raise sandbox.Failure('server', str(error)) from error
       start = time.monotonic()
       self._feed(session, program)
 
