@@ -113,12 +113,20 @@ class MathTest(parameterized.TestCase):
         self.assertEqual(scores, [score.RIGHT])
 
   def test_a_checker_that_raises_is_unscorable(self):
-    failing = lambda requests: [workers.Reply(error='ImportError: x')] * len(requests)
-    with mock.patch.object(self.verify._pool, 'map', failing):
+    failed = workers.Reply(error='ImportError: x')
+    with (mock.patch.object(self.verify._pool, 'map', lambda requests: [failed] * len(requests)),
+          mock.patch.object(self.verify._pool, 'ask', lambda *request: failed)):
       scores = self.verify(['x', 'y'], ['2x', '2y'])
-    self.assertEqual([s.reason for s in scores], ['checker raised ImportError'] * 2)
+    self.assertEqual(scores, [score.unscorable('checker raised ImportError')] * 2)
     with self.assertRaises(RuntimeError):
       score.require(scores)
+
+  def test_who_makes_the_checker_raise_is_wrong(self):
+    failed = workers.Reply(error='ValueError: x')
+    with mock.patch.object(self.verify._pool, 'map', lambda requests: [failed] * len(requests)):
+      scores = self.verify(['y', 'y'], ['2x', r'\frac{'])
+    self.assertEqual(scores, [score.wrong('checker raised ValueError'),
+                              score.unscorable('checker raised ValueError')])
 
 
 class FormsTest(parameterized.TestCase):
@@ -141,6 +149,14 @@ class FormsTest(parameterized.TestCase):
       ('binary_matrix', '0 1\n1 2'), ('string_insertion', "['A', 'B']"))
   def test_answers_are(self, family, answer):
     self.assertIsNotNone(re.fullmatch(gym.EVALUATED[family], answer))
+
+  def test_forms_are_matched_in_linear_time(self):
+    start = time.process_time()
+    for pattern in gym.EVALUATED.values():
+      for part in ('1', '1.', 'x', '1x', 'sin', '(', ' ', "'", '_', '[', '1 '):
+        for end in ('', '!', '..'):
+          re.fullmatch(pattern, part * (20_000 // len(part)) + end)
+    self.assertLess(time.process_time() - start, 3.0)
 
   def test_the_package_is_missing(self):
     with mock.patch.object(math_answers.importlib.util, 'find_spec', return_value=None):

@@ -17,13 +17,13 @@ from grpo.verify import workers
 __all__ = ['EVALUATED', 'Verifier', 'entries', 'families']
 
 MAX_LENGTH = 20_000  # characters of an answer
-_SUM = r'(?:\d{1,9}(?:\.\d{1,9})?|[-+*/() ×÷=])*'
+# Possessive (`++`), for the text is hostile: (\d+)* fails in 2^n ways on n digits and a letter.
+_SUM = r'(?:\d++(?:\.\d++)?+|[-+*/() ×÷=])*+'
 # A name in it is one of these or a single letter, and no name stands before a dot.
-_FORMULA = (r'(?:\d{1,9}(?:\.\d{1,9})?(?![.\w])|(?<![\w.])(?:exp|log|ln|sin|cos|tan|asin|acos|'
-            r'atan|sinh|cosh|tanh|sec|csc|cot|sqrt|pi|[A-Za-z])(?![\w.])|[-+*/^() ]|'
-            r'\d{1,9}(?=[A-Za-z(]))*')
+_FORMULA = (r'(?:\d++(?:\.\d++)?+(?![.\w])|(?<![\w.])(?:exp|log|ln|sin|cos|tan|asin|acos|atan|sinh|'
+            r'cosh|tanh|sec|csc|cot|sqrt|pi|[A-Za-z])(?![\w.])|[-+*/^() ])*+')
 # Words and lists of them: without brackets to call, dots, colons and operators nothing can happen.
-_LIST = r"""(?:(?!__)[\[\], \n\w'"-])*"""
+_LIST = r"""(?:(?!__)[\[\], \n\w'"-])*+"""
 EVALUATED = dict(
     countdown=_SUM, puzzle24=_SUM, simple_integration=_FORMULA, intermediate_integration=_FORMULA,
     polynomial_multiplication=_FORMULA, string_insertion=_LIST, spiral_matrix=_LIST,
@@ -95,10 +95,18 @@ class Verifier:
       if reply.error in ('time', 'ended'):
         scores[i] = score.wrong(reply.error)
       elif reply.error:
-        scores[i] = score.unscorable(f'checker raised {reply.error.split(":")[0]}')
+        scores[i] = self._blame(f'checker raised {reply.error.split(":")[0]}', references[i])
       else:
         scores[i] = score.RIGHT if reply.value == 1.0 else score.wrong()
     return [scores[i] for i in range(len(scores))]
+
+  def _blame(self, reason, entry):
+    """Score of an answer on which the checker raised: 0 if it does not on the right one.
+
+    Else a model could learn to be unscorable where it would be wrong.
+    """
+    reply = self._pool.ask('check', self._family, self._options, entry['answer'], entry)
+    return score.unscorable(reason) if reply.error else score.wrong(reason)
 
   def close(self) -> None:
     self._pool.close()

@@ -65,16 +65,15 @@ class Verifier:
     return [scores[i] for i in range(len(scores))]
 
   def _score(self, reply, reference):
-    """Score of a reply. One that came too late is 0 only if the reference by itself is no trouble.
+    """Score of a reply. Where the checker was late, ended or raised, the answer is wrong if the
+    reference itself is no trouble in its place: else a model could learn to be unscorable where it
+    would be wrong. A checker that always fails makes all unscorable.
     """
-    if reply.error in ('time', 'ended'):
-      try:
-        self.read(reference)
-      except ValueError:
-        return score.unscorable('unreadable reference')
-      return score.wrong(reply.error)
     if reply.error:
-      return score.unscorable(f'checker raised {reply.error.split(":")[0]}')
+      kind = reply.error.split(':')[0]
+      reason = kind if kind in ('time', 'ended') else f'checker raised {kind}'
+      again = self._pool.ask('compare', _latex(reference), _latex(reference))
+      return score.wrong(reason) if again.value == 'right' else score.unscorable(reason)
     if reply.value == 'unreadable':
       return score.unscorable('unreadable reference')
     return score.RIGHT if reply.value == 'right' else score.wrong(reply.value)

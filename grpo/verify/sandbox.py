@@ -21,9 +21,8 @@ __all__ = ['DEFAULT', 'Failure', 'Limits', 'Sandbox', 'Unsafe', 'opened']
 class Limits:
   """Of one program: all its calls together.
 
-  seconds: of wall time. The pure-Python sandbox stops a program within this time; monty, which has
-  a
-    clock for each call, within twice this time.
+  seconds: of wall time. bubblewrap stops a program within this time; monty, which has a clock for
+    each call, within twice this time.
   megabytes: of memory.
   calls: of the function under test.
   program: characters of source.
