@@ -54,7 +54,10 @@ class Linear(nnx.Module):
     self.kernel = nnx.Param(scale * inputs ** -0.5 * draw((inputs, outputs)))
 
   def __call__(self, x):
-    return x @ self.kernel[...].astype(x.dtype)
+    # As a product of two matrices. A gradient that sums over several axes at once, with seeds in
+    # front, takes twice as long on a CPU.
+    flat = x.reshape(-1, x.shape[-1]) @ self.kernel[...].astype(x.dtype)
+    return flat.reshape(*x.shape[:-1], -1)
 
 
 class Norm(nnx.Module):
