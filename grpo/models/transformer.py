@@ -149,13 +149,13 @@ def _trunk(shape: Shape):
     return Cache(*closed, *fresh(length), count)
 
   def extend(params, prefix, cache, tokens_PNW, valid_PNW, index):
-    local = index - cache.closed_valid.shape[-1]
+    slot = index - cache.closed_valid.shape[-1]
     before_P1 = masked.count(prefix.valid, axis=1, keepdims=True, dtype=jnp.int32)
     limit = prefix.valid.shape[1] + cache.closed_valid.shape[-1] + cache.valid.shape[-1]
     turns = places.turns(shape, valid_PNW, before_P1 + cache.count, limit)
-    valid_PNJ = writes.put(cache.valid, valid_PNW, 0, 0, local)
+    valid_PNJ = writes.put(cache.valid, valid_PNW, 0, 0, slot)
     width, room = tokens_PNW.shape[2], valid_PNJ.shape[2]
-    order_WJ = jnp.arange(room)[None, :] <= (local + jnp.arange(width))[:, None]
+    order_WJ = jnp.arange(room)[None, :] <= (slot + jnp.arange(width))[:, None]
     visible_PNWJ = valid_PNJ[:, :, None, :] & order_WJ[None, None]
     closed_PN1J = cache.closed_valid[:, :, None, :]
     places_PNJ = places.cached(shape, prefix.valid, cache.closed_valid, valid_PNJ)
@@ -184,8 +184,8 @@ def _trunk(shape: Shape):
         local = xs[-1] if shape.local else False
 
         def write(new_keys, new_values):
-          keys_ = writes.put(all_keys, new_keys[None], i, 0, 0, 0, 0, local)
-          values_ = writes.put(all_values, new_values[None], i, 0, 0, 0, local, 0)
+          keys_ = writes.put(all_keys, new_keys[None], i, 0, 0, 0, 0, slot)
+          values_ = writes.put(all_values, new_values[None], i, 0, 0, 0, slot, 0)
           return keys_[i], values_[i], (keys_, values_)
 
         x, kept = run(bound(xs[0]), x, xs[1:5], write, local)
@@ -197,8 +197,8 @@ def _trunk(shape: Shape):
     else:
       def step(block, x, extra, local):
         def write(keys_, values_):
-          keys_ = writes.put(extra[4], keys_, 0, 0, 0, 0, local)
-          values_ = writes.put(extra[5], values_, 0, 0, 0, local, 0)
+          keys_ = writes.put(extra[4], keys_, 0, 0, 0, 0, slot)
+          values_ = writes.put(extra[5], values_, 0, 0, 0, slot, 0)
           return keys_, values_, (keys_, values_)
         return run(block, x, extra[:4], write, local)
 
