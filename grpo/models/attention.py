@@ -92,7 +92,9 @@ def causal(queries, keys_PHNWD, values_PHNWD, valid_PNW, prompt: Part | None, re
   """Attention of whole rows: each position sees the prompt, itself and the positions before it.
 
   With a `reach`, (window, places of the row [P,N,W], of the prompt [P,1,J] or None), only those
-  that are `near`. Long rows go in blocks of queries, each with the keys up to its end only: half the work of the
+  that are `near`.
+
+  Long rows go in blocks of queries, each with the keys up to its end only: half the work of the
   full square. The weights of a block are computed again in the backward pass, which keeps memory
   linear in the length of the row.
   """
@@ -137,7 +139,9 @@ def positions(valid_PNW, before_PN):
 def angles(positions_PNW, width: int, theta: float, limit: int, scaling: tuple = ()):
   """(cos, sin) f32 [P,1,N,1,W,width/2] of rotary embedding. Su et al. 2021, arXiv:2104.09864.
 
-  `scaling` is that of `arch.rates`. They are read from a table of the first `limit` positions. Computed in place, a compiler would
+  `scaling` is that of `arch.rates`.
+
+  They are read from a table of the first `limit` positions. Computed in place, a compiler would
   fold sine and cosine into every use, for every head, layer and pass again: on a CPU that was a
   good part of a small model's time.
   """
