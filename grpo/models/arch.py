@@ -54,6 +54,8 @@ class Shape:
   window: int = 0                   # tokens that a query of a local layer sees, itself included
   local: tuple[int, ...] = ()       # indices of the local layers
   local_theta: float = 0.0          # base of their angles, unscaled; 0 is as in all other layers
+  rank: int = 0                     # of the adapters of all projections; 0 is none: adapters.py
+  alpha: float = 16.0               # their weight is alpha / rank
 
   def __post_init__(self):
     for name in ('bias', 'scaling', 'local'):  # lists, where they come from a file

@@ -48,19 +48,32 @@ def bind(module: Callable) -> Callable:
 
 
 class Linear(nnx.Module):
-  """x @ kernel (+ bias), weights stored in float32 and multiplied in the dtype of x."""
+  """x @ kernel (+ bias) (+ adapter), weights in float32 and multiplied in the dtype of x."""
 
-  def __init__(self, inputs: int, outputs: int, *, draw, scale: float = 1.0, bias: bool = False):
+  def __init__(self, inputs: int, outputs: int, *, draw, scale: float = 1.0, bias: bool = False,
+               rank: int = 0, weight: float = 0.0):
     self.kernel = nnx.Param(scale * inputs ** -0.5 * draw((inputs, outputs)))
-    self.biased = bias
+    self.biased, self.rank, self.weight = bias, rank, weight
     if bias:
       self.bias = nnx.Param(jnp.zeros((outputs,), jnp.float32))
+    if rank:
+      self.adapter_in = nnx.Param(inputs ** -0.5 * draw((inputs, rank)))
+      self.adapter_out = nnx.Param(jnp.zeros((rank, outputs), jnp.float32))
 
   def __call__(self, x):
     out = x @ self.kernel[...].astype(x.dtype)
     if self.biased:
       out = out + jnp.expand_dims(self.bias[...].astype(x.dtype), range(x.ndim - 1))
+    if self.rank:
+      narrow = x @ self.adapter_in[...].astype(x.dtype)
+      out = out + narrow @ (self.weight * self.adapter_out[...]).astype(x.dtype)
     return out
+
+
+def _linear(shape, name: str, inputs: int, outputs: int, **how) -> Linear:
+  """A projection of a layer, with what the shape says of it."""
+  weight = shape.alpha / shape.rank if shape.rank else 0.0
+  return Linear(inputs, outputs, bias=name in shape.bias, rank=shape.rank, weight=weight, **how)
 
 
 class Norm(nnx.Module):
@@ -84,10 +97,10 @@ class Attention(nnx.Module):
     queries, stored = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     self.shape = shape
     self.norm = Norm(shape.hidden, shape.norm_eps)
-    self.query = Linear(shape.hidden, queries, draw=draw, bias='query' in shape.bias)
-    self.key = Linear(shape.hidden, stored, draw=draw, bias='key' in shape.bias)
-    self.value = Linear(shape.hidden, stored, draw=draw, bias='value' in shape.bias)
-    self.output = Linear(queries, shape.hidden, draw=draw, bias='output' in shape.bias,
+    self.query = _linear(shape, 'query', shape.hidden, queries, draw=draw)
+    self.key = _linear(shape, 'key', shape.hidden, stored, draw=draw)
+    self.value = _linear(shape, 'value', shape.hidden, stored, draw=draw)
+    self.output = _linear(shape, 'output', queries, shape.hidden, draw=draw,
                          scale=(2 * shape.layers) ** -0.5)
     if shape.qk_norm:
       self.query_norm = Norm(shape.head_dim, shape.norm_eps)
@@ -123,9 +136,9 @@ class Mlp(nnx.Module):
   def __init__(self, shape, *, draw):
     self.activation = jax.nn.silu if shape.activation == 'silu' else jax.nn.gelu
     self.norm = Norm(shape.hidden, shape.norm_eps)
-    self.gate = Linear(shape.hidden, shape.mlp, draw=draw, bias='gate' in shape.bias)
-    self.up = Linear(shape.hidden, shape.mlp, draw=draw, bias='up' in shape.bias)
-    self.down = Linear(shape.mlp, shape.hidden, draw=draw, bias='down' in shape.bias,
+    self.gate = _linear(shape, 'gate', shape.hidden, shape.mlp, draw=draw)
+    self.up = _linear(shape, 'up', shape.hidden, shape.mlp, draw=draw)
+    self.down = _linear(shape, 'down', shape.mlp, shape.hidden, draw=draw,
                        scale=(2 * shape.layers) ** -0.5)
     self.sandwich = shape.sandwich
     if shape.sandwich:

@@ -141,7 +141,7 @@ def config_of(config: Mapping[str, Any], shape: arch.Shape) -> dict[str, Any]:
   Raises:
     ValueError: it does not; names the fields.
   """
-  same = dict(dtype=shape.dtype, scan=shape.scan, remat=shape.remat)
+  same = {k: getattr(shape, k) for k in ('dtype', 'scan', 'remat', 'rank', 'alpha')}
   read = dataclasses.asdict(shape_of(config, **same))
   wrong = [k for k, v in dataclasses.asdict(shape).items() if read[k] != v]
   if wrong:
