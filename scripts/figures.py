@@ -88,7 +88,10 @@ def main(argv):
   del argv
   known = sorted({*experiment.names(), *compute.names()})
   if _NAME.value == 'all':
-    return _all(known)
+    lacking = {name: package for name in known if (package := experiment.lacks(name))}
+    for name, package in lacking.items():
+      print(f'{name} is left out: it needs the package {package}')
+    return _all([name for name in known if name not in lacking])
   if _NAME.value not in known:
     raise cli.unknown('experiment', _NAME.value, [*known, 'all'])
   return _one(_NAME.value)
