@@ -25,13 +25,13 @@ def get_config(spec='smollm2_sums'):
     raise ValueError(f'config {name!r}: allowed are {", ".join(NAMES)}')
   c = importlib.import_module(f'configs.{method}').get_config('small')
   single = c.sample.group == 1
-  c.steps, c.log_every = 60, 5
+  c.steps, c.log_every = 50, 10
   c.task = dict(
       name='chat_sums',
-      question='{a} + {b} =',   # what the user says
+      question='What is {a} + {b}? Answer with a number only.',   # what the user says
       system='',                # of the chat; '' is what the template puts there
       shots=0,                  # solved examples in front of the question, 0 to 4
-      action=12)                # tokens of the longest answer, stop token included
+      action=16)                # tokens of the longest answer, stop token included
   c.window.turns = 1
   c.model = base.slot(
       'hf',
@@ -47,6 +47,6 @@ def get_config(spec='smollm2_sums'):
   c.train.learning_rate, c.train.warmup = 5e-4, 4
   if single:
     c.method.critic.learning_rate = 1e-3
-  c.evaluate.prompts, c.evaluate.heldout = 64, 1
-  c.checkpoint.every = 20
+  c.evaluate.prompts, c.evaluate.group, c.evaluate.heldout = 40, 8, 1
+  c.checkpoint.every = 10
   return c
