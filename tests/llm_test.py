@@ -17,6 +17,7 @@ pytest.importorskip('tokenizers')
 pytest.importorskip('jinja2')
 safetensors = pytest.importorskip('safetensors.numpy')
 
+from configs import base  # noqa: E402
 from configs import llm  # noqa: E402
 from grpo import build  # noqa: E402
 from grpo import check  # noqa: E402
@@ -68,7 +69,10 @@ class LlmTest(parameterized.TestCase):
     c.model.path, c.model.rank, c.steps, c.log_every = str(self.folder), 2, 2, 1
     c.task.action, c.sample.prompts, c.train.minibatches, c.evaluate.prompts = 4, 4, 2, 8
     c.sample.group = min(c.sample.group, 2)
-    c.checkpoint.every = 1
+    c.checkpoint.every, c.evaluate.group = 1, 1
+    # A random model earns nothing: something else has to move the weights.
+    c.method.entropy_coef = 0.1
+    c.method.shape.long = base.slot('overlong', cache=3.0)
     with c.ignore_type():
       c.update_from_flattened_dict(fields)
     return build.plain(c)
@@ -155,8 +159,8 @@ class LlmTest(parameterized.TestCase):
     config, _, _, state = evaluation.load(work / 'run')
     params = jax.tree.map(lambda x: np.asarray(x[0]), state.params)
     size = sum(x.size for x in jax.tree.leaves(params))
-    base = hf.read(self.folder)
-    whole = sum(x.size for x in jax.tree.leaves(base.params))
+    given = hf.read(self.folder)
+    whole = sum(x.size for x in jax.tree.leaves(given.params))
     self.assertEqual(size == whole, rank == 0)
     if method == 'sao':  # attention of the critic stays, the rest and the head do not
       critic = jax.tree.map(lambda x: np.asarray(x[0]), state.critic_params)
@@ -165,7 +169,7 @@ class LlmTest(parameterized.TestCase):
       self.assertTrue(critic['value']['kernel'].any())
     folder = pretrained.export(config, params, work / 'model')
     again = hf.read(folder)
-    moved = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), again.params, base.params)
+    moved = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), again.params, given.params)
     self.assertGreater(max(jax.tree.leaves(moved)), 0)
     if method == 'grpo':
       self.assertEqual(evaluation.run(work / 'run', prompts=4, repeats=2, passes=[1])['step'], 2)
