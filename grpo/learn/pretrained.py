@@ -14,7 +14,7 @@ from grpo import build
 from grpo.models import adapters
 from grpo.models import hf
 
-__all__ = ['load', 'export']
+__all__ = ['load', 'whole', 'export']
 
 
 @functools.lru_cache(maxsize=1)
@@ -49,6 +49,16 @@ def load(config, seeds: int):
   return jax.tree.map(lambda x: np.broadcast_to(x, (seeds, *x.shape)), model.params), None
 
 
+def whole(config, params):
+  """(config, parameters of one seed) of the same policy without adapters; others as they are."""
+  c = build.plain(config)
+  if c['model']['name'] != 'hf' or not c['model']['rank']:
+    return c, params
+  model = _model(c)
+  params = adapters.merged(model.shape, jax.tree.map(jnp.asarray, model.params), params)
+  return c | dict(model=c['model'] | dict(rank=0)), params
+
+
 def export(config, params, folder, dtype: str = 'float32'):
   """Writes the policy of one seed as a folder that `transformers` loads; adapters are merged.
 
@@ -61,9 +71,6 @@ def export(config, params, folder, dtype: str = 'float32'):
   c = build.plain(config)
   if c['model']['name'] != 'hf':
     raise ValueError('only a model that came from a file can be written as one')
-  model = _model(c)
-  if model.shape.rank:
-    params = jax.device_get(adapters.merged(
-        model.shape, jax.tree.map(jnp.asarray, model.params), params))
+  model, params = _model(c), jax.device_get(whole(c, params)[1])
   shape = dataclasses.replace(model.shape, rank=0)
   return hf.write(folder, hf.Model(shape, params, model.config, model.path), dtype=dtype)
