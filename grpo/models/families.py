@@ -62,8 +62,9 @@ def shape_of(config: Mapping[str, Any], **how) -> arch.Shape:
     raise ValueError(f'config.json: hidden_act={act!r} is none of {", ".join(_ACTIVATIONS)}')
   local, window = _local(config, family, layers)
   usual, near = _rope(config, gemma)
-  head_dim = get('head_dim') or hidden // heads
-  scalar = config.get('query_pre_attn_scalar', head_dim) if gemma else head_dim
+  # Gemma's numbers where a file leaves them out; the others' follow from the width.
+  head_dim = get('head_dim') or (256 if gemma else hidden // heads)
+  scalar = config.get('query_pre_attn_scalar', 256) if gemma else head_dim
   bias = ('query', 'key', 'value') if family == 'qwen2' else ()
   if config.get('attention_bias'):
     bias = ('query', 'key', 'value', 'output')
