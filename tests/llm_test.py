@@ -19,6 +19,7 @@ safetensors = pytest.importorskip('safetensors.numpy')
 
 from configs import base  # noqa: E402
 from configs import llm  # noqa: E402
+from experiments.real_math import sweep  # noqa: E402
 from grpo import build  # noqa: E402
 from grpo import check  # noqa: E402
 from grpo import keys  # noqa: E402
@@ -30,6 +31,7 @@ from grpo.models import hf  # noqa: E402
 from grpo.models import transformer  # noqa: E402
 from grpo.study import evaluation  # noqa: E402
 from grpo.tasks import chat_sums  # noqa: E402
+from scripts import cells  # noqa: E402
 from tests import chat_templates  # noqa: E402
 from tests import hf_models  # noqa: E402
 
@@ -188,6 +190,20 @@ class LlmTest(parameterized.TestCase):
       c['task'][field] = value
       with self.assertRaisesRegex(ValueError, message):
         build.parts(c)
+
+
+class ExperimentTest(parameterized.TestCase):
+
+  @parameterized.parameters('smoke', 'small', 'full')
+  def test_cells_are_legal_and_play_the_same_rollouts(self, size):
+    plains = [build.plain(cells.resolve(cell)) for cell in sweep.cells(size)]
+    for c in plains:
+      check.check(c)
+    played = {c['sample']['prompts'] * c['sample']['group'] * c['steps'] for c in plains}
+    self.assertLen(played, 1)
+    if size == 'small':
+      self.assertEqual({c['evaluate']['prompts'] * c['evaluate']['group'] for c in plains},
+                       {sweep.EPISODES})
 
 
 if __name__ == '__main__':
