@@ -100,6 +100,15 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   yield c['evaluate']['heldout'] not in (0, 1), (
       f'evaluate.heldout: allowed are 0 and 1, got {c["evaluate"]["heldout"]}')
   yield from slotted.rules(m, s, u)
+  pretrained = c['model']['name'] == 'hf'
+  yield pretrained and 'path' not in c['model'], (
+      'model.path: model.name=hf needs the folder of a model')
+  rank = c['model'].get('rank', 0)
+  yield pretrained and (type(rank) is not int or rank < 0), (
+      f'model.rank: must be an integer of at least 0, got {rank!r}')
+  yield pretrained and c['clone']['steps'] > 0, (
+      f'clone.steps={c["clone"]["steps"]}: a model that comes from a file starts from its own '
+      'weights, so it must be 0')
   yield from _task(c['task'])
   yield from _scene(c['task'])
   yield m['returns']['name'] == 'potential_look_ahead' and c['task']['name'] not in POTENTIAL, (

@@ -9,7 +9,7 @@ BASE = 'grpo'
 SCORE = 'success_last'  # success on fresh episodes after the last step; fixed before the first run
 
 ARMS = tuple(sorted(p.stem for p in pathlib.Path(cli.ROOT / 'configs').glob('[!_]*.py')
-                    if p.stem != 'base'))
+                    if p.stem not in ('base', 'llm')))
 SMOKE = ('grpo', 'dapo', 'sao', 'vine_ppo')  # one of each kind: size smoke shows that it runs
 TURNS = 8
 # Arms that a task cannot have: arithmetic has no potential and nothing to fork, and neither task

@@ -56,6 +56,7 @@ class Task:
       such as the levels of a gauge; what a wrong observation mixes up.
     rule_words: leading words of the prompt that say which rules are in force.
     prompt_space: number of distinct prompts, or None when it is practically unbounded.
+    glue: what stands between the texts of two tokens where they are shown.
   """
   vocab: tuple[str, ...]
   prompt_len: int
@@ -74,8 +75,9 @@ class Task:
   answer: Callable | None = None
   alike: tuple[tuple[int, int], ...] = ()
   rule_words: int = 0
+  glue: str = ' '
 
   def render(self, tokens, valid=None) -> str:
     """Readable text of a sequence of ids (host side)."""
     ids = [int(t) for i, t in enumerate(tokens) if valid is None or valid[i]]
-    return ' '.join(self.vocab[i] for i in ids)
+    return self.glue.join(self.vocab[i] for i in ids)
