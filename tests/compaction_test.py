@@ -9,6 +9,7 @@ from absl.testing import parameterized
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from configs import _tasks
 from configs import base
@@ -193,6 +194,21 @@ class SampledTest(parameterized.TestCase):
     for part in text.split('cond_jaxpr=')[1:]:
       self.assertRegex(part.split('}')[0], r'bool\[\] = and')
 
+  @pytest.mark.slow
+  def test_memory_of_the_sampler_is_that_of_one_window(self):
+    # What is played goes out; what is alive meanwhile is the cache, and grows with L alone.
+    shape = dataclasses.replace(toy.TINY, vocab=VOCAB, hidden=64, head_dim=32)
+    policy = transformer.policy(shape)
+    params = jax.eval_shape(policy.init, keys.root(0))
+
+    def size(segments):
+      layout = dataclasses.replace(LAYOUT, segments=segments)
+      one = lambda params, key: play(policy, params, key, layout=layout)
+      lowered = jax.jit(one).lower(params, keys.root(1))
+      return lowered.compile().memory_analysis().temp_size_in_bytes
+
+    self.assertLess(size(8), 1.3 * size(2))
+
   def test_without_summaries_nothing_is_there(self):
     bare = dataclasses.replace(LAYOUT, summary=0)
     policy, params = tabular.policy(VOCAB, 64), {'table': jnp.asarray(table(), 'f')}
@@ -281,6 +297,15 @@ class ConfigTest(parameterized.TestCase):
       types.Layout(prompt=1, action=1, observation=1, turns=2, summary=2)
     with self.assertRaisesRegex(ValueError, 'no words of a note'):
       sampler.check(tabular.policy(99, 9), self.layout().task, several.layout)
+
+  @parameterized.parameters(
+      ('smoke,arithmetic', {}, 'task arithmetic has one turn'),
+      ('smoke,triage', {'method.returns': base.slot('information_gain')}, 'asks for the answer'))
+  def test_refused(self, spec, overrides, message):
+    c = base.get_config(spec)
+    c.window.summary = 2
+    with self.assertRaisesRegex(ValueError, message):
+      check.check(build.plain(c, {k: dict(v) for k, v in overrides.items()}))
 
   @parameterized.parameters(*_tasks.SEVERAL_TURNS)
   def test_every_task_of_several_turns(self, name):
