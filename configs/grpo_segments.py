@@ -4,9 +4,9 @@ arXiv:2402.03300, section 4.1, applied to the windows that compaction makes of a
 
   python -m scripts.train --config=configs/grpo_segments.py:smoke --workdir=runs/grpo_segments
 
-What a trainer does that is handed windows and not rollouts: the reward of the rollout on each of its
-windows, mean and std over all windows of the group, a mean over the tokens of each window and then
-over windows. A rollout of more windows counts more, in the baseline and in the loss. Episodes of
+What a trainer does that is handed windows and not rollouts: the reward of the rollout on each of
+its windows, mean and std over all windows of the group, a mean over the tokens of each window and
+then over windows. A rollout of more windows counts more, in the baseline and in the loss. Episodes of
 several windows are the point: add --config.task.horizon=32, twice window.turns.
 """
 

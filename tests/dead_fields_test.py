@@ -112,7 +112,8 @@ class DeadFieldsTest(absltest.TestCase):
     self.differ(programs(config(**windows)), programs(config(**windows, **{'window.carry': 2})))
     windows |= {'window.carry': 2}
     self.differ(programs(config(**windows)), programs(config(**windows, **{'window.forget': 1})))
-    self.differ(programs(config(**windows)), programs(config(**windows, **{'window.compactions': 0})))
+    limit = {'window.compactions': 0}
+    self.differ(programs(config(**windows)), programs(config(**windows, **limit)))
     windows |= {'window.carry': 1, 'window.summary': 2}
     self.differ(programs(config(**windows)), programs(config(**windows, **{'train.summaries': 0})))
     laws = (dict(name='constant'), dict(name='log_normal', sigma=0.5),

@@ -1,4 +1,4 @@
-"""Compaction with summaries that the policy writes: what a sample is, how loss and credit are shared.
+"""Compaction with summaries that the policy writes: what is a sample, and how credit is shared.
 
 An episode fills up to three windows. What the policy has to keep in mind, the mode, is told once.
 """
@@ -16,9 +16,10 @@ ARMS = ('rollouts', 'segments', 'ppo', 'ppo_token', 'cross_rollout', 'cross_segm
 CRITICS = ARMS[2:6]
 _CONFIGS = dict(segments='grpo_segments', ppo='compaction_rl', ppo_token='compaction_rl',
                 cross_rollout='compaction_rl', cross_segment='compaction_rl')
-_SEEDS = dict(smoke=2, small=10, full=20)
+_SEEDS = dict(smoke=range(2), small=range(10, 20), full=range(10, 30))  # 0 to 2: a pilot
 TURNS = dict(smoke=5, small=13, full=17)
-SETTINGS = ('with compaction', 'without')
+# Where a policy is tested: name, windows of an episode there, and the column of results.csv.
+TESTED = (('with compaction', 3, 'success_last'), ('without', 1, 'test/whole'))
 
 
 def overrides(arm: str, size: str) -> dict:
@@ -30,12 +31,12 @@ def overrides(arm: str, size: str) -> dict:
     made |= {'model.layers': 1, 'clone.steps': 20, 'steps': 2, 'log_every': 2,
              'checkpoint.every': 2, 'task.decisive': 2, 'window.turns': 2}
   elif size == 'small':
-    made |= {'model.layers': 2, 'model.hidden': 32, 'model.mlp': 64, 'model.heads': 2,
-             'clone.pass_rate': 0.4, 'clone.prompts': 32, 'clone.every': 20, 'clone.steps': 1000,
+    made |= {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 64, 'model.heads': 2,
+             'clone.pass_rate': 0.35, 'clone.prompts': 32, 'clone.every': 5, 'clone.steps': 1000,
              'clone.learning_rate': 3e-3, 'evaluate.prompts': 256, 'sample.prompts': 8,
              'sample.group': 8, 'train.minibatches': 2, 'train.learning_rate': 1e-3,
-             'train.warmup': 10, 'train.b2': 0.99, 'steps': 60, 'log_every': 10,
-             'checkpoint.every': 60}
+             'train.warmup': 10, 'train.b2': 0.99, 'steps': 100, 'log_every': 20,
+             'checkpoint.every': 100}
   if arm in CRITICS:
     if size == 'small':
       made['sample.prompts'] *= made.pop('sample.group')
@@ -63,7 +64,7 @@ def cells(size: str) -> list[sweep_cells.Cell]:
   return [sweep_cells.Cell(
       'compaction', arm, 'horizon', f'{turns} turns',
       f'configs/{_CONFIGS.get(arm, "grpo")}.py:{size},horizon', overrides(arm, size),
-      tuple(range(_SEEDS[size])), horizon=turns, cost=2.0 if arm in CRITICS else 1.0,
+      tuple(_SEEDS[size]), horizon=turns, cost=2.0 if arm in CRITICS else 1.0,
       group='kept turns' if arm == 'keep_last' else 'summaries',
       tests={'whole': {'task.fatal': 1.0}}, room={'window.turns': turns},
       watch=('length/tokens', 'length/turns')) for arm in ARMS]
@@ -71,6 +72,5 @@ def cells(size: str) -> list[sweep_cells.Cell]:
 
 def rows(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
   """What the table compares: each run tested with and without compaction."""
-  columns = zip(SETTINGS, ('success_last', 'test/whole'))
-  return [dict(row, setting=setting, score=row[column]) for setting, column in columns
-          for row in results]
+  return [dict(row, setting=setting, windows=windows, score=row[column])
+          for setting, windows, column in TESTED for row in results]

@@ -26,9 +26,9 @@ class Work:
 
   After each action but the last the policy reads `observation` tokens. `stops` token ids (0 for
   none) end an action early. The episode is played in `windows` windows, of which later ones start
-  with a copy of one turn and of a summary of `summary` tokens. `ref` adds a KL term to a frozen reference. `micro` parts of a batch
-  are trained one after the other, which changes no result. `seeds` runs share one program. `lag`
-  batches wait in a delay line whose law is `delay`.
+  with a copy of one turn and of a summary of `summary` tokens. `ref` adds a KL term to a frozen
+  reference. `micro` parts of a batch are trained one after the other, which changes no result.
+  `seeds` runs share one program. `lag` batches wait in a delay line whose law is `delay`.
   """
   layers: int = 4
   hidden: int = 128
