@@ -67,7 +67,8 @@ def cells(size: str) -> list[sweep_cells.Cell]:
       tuple(_SEEDS[size]), horizon=turns, cost=2.0 if arm in CRITICS else 1.0,
       group='kept turns' if arm == 'keep_last' else 'summaries',
       tests={'whole': {'task.fatal': 1.0}}, room={'window.turns': turns},
-      watch=('length/tokens', 'length/turns')) for arm in ARMS]
+      watch=('length/tokens', 'length/turns'))
+          for arm in (('rollouts', 'cross_segment', 'keep_last') if size == 'smoke' else ARMS)]
 
 
 def rows(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
