@@ -1,4 +1,4 @@
-"""Configs of windows with summaries: what they lay out, refuse and count, and the expert's notes."""
+"""Configs of windows with summaries: layouts, refusals and counts; and the notes of the expert."""
 
 from absl.testing import absltest
 from absl.testing import parameterized
