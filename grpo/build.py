@@ -25,6 +25,7 @@ from grpo.models import tokenizer
 from grpo.models import transformer
 from grpo.objective import method as methods
 from grpo.rollout import branch
+from grpo.rollout import compaction
 from grpo.rollout import delays
 from grpo.tasks import base as task_base
 from grpo.tasks import interventions
@@ -119,6 +120,8 @@ def actor(config, overrides: Mapping[str, Any] | None = None, frozen=None) -> Ac
 
 def _world(c, critic_spec, frozen):
   task, knobs = _task(c['task'], c['model'])
+  if c['window']['summary']:  # in a window without a summary too, so that weights fit any window
+    task = compaction.speaks(task)
   layout = _layout(task, c['window'])
   policy, critic = _models(c['model'], critic_spec, task, layout, frozen)
   return task, layout, knobs, policy, critic
@@ -162,7 +165,7 @@ def _text(path):
 
 
 def _layout(task, window):
-  """Windows of a task: one, if its longest episode fits, else as many as it takes."""
+  """Windows of a task: one, if its longest episode fits, else as many as it takes and may take."""
   if window['turns'] < 1:
     raise ValueError(f'window.turns: must be at least 1, got {window["turns"]}')
   sizes = dict(prompt=task.prompt_len, action=task.action_len, observation=task.observation_len)
@@ -173,7 +176,10 @@ def _layout(task, window):
     raise ValueError(f'window.carry: must be in 1..window.turns ({window["turns"]}) when an '
                      f'episode of {task.max_turns} turns takes several windows, got {carry}')
   segments = -(-(task.max_turns - carry) // window['turns'])
-  return types.Layout(turns=window['turns'], segments=segments, carry=carry, **sizes)
+  if window['compactions'] >= 0:
+    segments = min(segments, window['compactions'] + 1)
+  return types.Layout(turns=window['turns'], segments=segments, carry=carry,
+                      summary=window['summary'] if segments > 1 else 0, **sizes)
 
 
 def _models(spec, critic_spec, task, layout, frozen):

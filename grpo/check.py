@@ -17,6 +17,7 @@ __all__ = ['check', 'rules']
 # Tasks that have a potential, and those with an answer of one token.
 POTENTIAL = ('horizon', 'ladder', 'keychain', 'sokoban')
 ANSWER = ('meeting', 'triage')
+ONE_TURN = ('arithmetic', 'countdown', 'programs')
 
 
 def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
@@ -69,9 +70,7 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
       f'audit.every={a["every"]} must be a multiple of log_every={c["log_every"]}, or 0 for none')
   yield a['estimators'] not in ('near', 'all'), (
       f'audit.estimators: allowed are near and all, got {a["estimators"]}')
-  w = c['window']
-  yield slotted.number(w['forget']) and not 0 <= w['forget'] < max(w['carry'], 1), (
-      f'window.forget={w["forget"]}: must be in 0..window.carry-1, and window.carry={w["carry"]}')
+  yield from _window(c)
   d = s['delay']
   yield d['name'] != 'constant' and s['lag'] == 0, (
       f'sample.delay={d["name"]} needs sample.lag of at least 1: the steps a single rollout waits')
@@ -117,6 +116,26 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     yield from _answered(c['task'])
 
 
+def _window(c):
+  w, t, m = c['window'], c['task'], c['method']
+  yield slotted.number(w['forget']) and not 0 <= w['forget'] < max(w['carry'], 1), (
+      f'window.forget={w["forget"]}: must be in 0..window.carry-1, and window.carry={w["carry"]}')
+  yield w['compactions'] < -1, (
+      f'window.compactions: must be at least 0, or -1 for as many as it takes; got '
+      f'{w["compactions"]}')
+  yield c['train']['summaries'] not in (0, 1), (
+      f'train.summaries: allowed are 0 and 1, got {c["train"]["summaries"]}')
+  if not w['summary']:
+    return
+  yield w['summary'] < 2, (
+      f'window.summary={w["summary"]}: must be 0, or at least 2: a word and the end')
+  yield t['name'] in ONE_TURN, (
+      f'window.summary={w["summary"]}: task {t["name"]} has one turn, and one window')
+  yield m['returns']['name'] == 'information_gain', (
+      'method.returns=information_gain asks for the answer at the start of a turn, where '
+      'window.summary may ask for a summary: use window.summary=0')
+
+
 def _task(t):
   for knob, low in (('numbers', 2), ('level', 1), ('doors', 1), ('boxes', 1), ('depth', 1),
                     ('sources', 1), ('horizon', 1)):
@@ -132,7 +151,7 @@ def _task(t):
           f'task.{knob}={t[knob]} does not fit in task.{room}={t[room]}')
       yield t[knob] < 0, f'task.{knob}: must be at least 0, got {t[knob]}'
   for knob in ('visibility', 'undo', 'drift', 'partial', 'unmarked', 'products', 'mixed', 'form',
-               'subgoal', 'brittle', 'hurry', 'unreliable', 'switch', 'lower'):
+               'subgoal', 'brittle', 'hurry', 'unreliable', 'switch', 'lower', 'fatal'):
     if knob in t and slotted.number(t[knob]):
       yield not 0 <= t[knob] <= 1, f'task.{knob}: must be in [0, 1], got {t[knob]}'
   for knob in interventions.KNOBS:

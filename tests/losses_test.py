@@ -154,15 +154,17 @@ class AggregateTest(parameterized.TestCase):
     constant = partial(aggregate.constant_length, length=9)
     slots = dict(token=aggregate.token, sequence=aggregate.sequence,
                  sequence_sum=aggregate.sequence_sum, token_sum=aggregate.token_sum,
-                 constant_length=constant)
+                 constant_length=constant, window=partial(aggregate.window, window=3))
     self.assertSameElements(slots, aggregate.__all__)
     run = jax.jit(lambda mask: {k: f(mask) for k, f in slots.items()})
     for share in (0.0, 0.1, 0.5, 1.0):
       mask = rng.random((2, 3, 6)) < share
       mask[0, 1] = False
       for name, got in run(mask).items():
-        want = reference.weights(name, mask.reshape(6, 6), length=9)
-        np.testing.assert_allclose(np.reshape(got, (6, 6)), want, 1e-6, err_msg=name)
+        width = 3 if name == 'window' else 6  # two windows a row, each a sequence
+        want = reference.weights('sequence' if name == 'window' else name,
+                                 mask.reshape(-1, width), length=9)
+        np.testing.assert_allclose(np.reshape(got, (-1, width)), want, 1e-6, err_msg=name)
 
   def test_constant_length_can_count_all_rows(self):
     mask = np.array([[[1, 1], [0, 0]]], bool)
