@@ -54,6 +54,8 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.log_every = by(5, 20, 50)     # steps between log points; divides `steps`
 
   c.task = _tasks.interventions(_tasks.fields(task)) if room else _tasks.fields(task)
+  # Knobs that follow the training step: name of the knob -> slot of tasks/schedules.py.
+  c.schedule = ml_collections.ConfigDict()
   c.window = ml_collections.ConfigDict()
   c.window.turns = 16               # new turns of one context window; an episode of more is cut
   c.window.carry = 1                # turns copied into the next window; used from two windows on
@@ -129,6 +131,7 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   u.b1, u.b2, u.eps = 0.9, 0.95, 1e-8   # of Adam
   u.weight_decay = 0.0
   u.clip_norm = 1.0                 # norm that the whole gradient is cut to
+  u.compare = 0                     # 1 logs the cosine of a step's gradient with that of the last
 
   c.evaluate = ml_collections.ConfigDict()
   c.evaluate.prompts = by(32, 256, 512)   # prompts scored at each log point

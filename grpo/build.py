@@ -29,12 +29,13 @@ from grpo.rollout import compaction
 from grpo.rollout import delays
 from grpo.tasks import base as task_base
 from grpo.tasks import interventions
+from grpo.tasks import schedules
 
 __all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'ACTOR_FIELDS']
 
 # Sections of a config that decide what an actor is and how it is cloned and evaluated. Arms that
 # agree on them share those compiled programs and the warm start.
-ACTOR_FIELDS = ('task', 'window', 'model', 'clone', 'evaluate')
+ACTOR_FIELDS = ('task', 'schedule', 'window', 'model', 'clone', 'evaluate')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Actor:
   policy: models.Policy
   clone_optimiser: optax.GradientTransformation
   config: Mapping[str, Any]   # the same numbers, as nested dicts
+  schedule: dict[str, Callable] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Parts:
   optimiser: optax.GradientTransformation
   critic_optimiser: optax.GradientTransformation | None
   config: Mapping[str, Any]   # the same numbers, as nested dicts
+  schedule: dict[str, Callable] = dataclasses.field(default_factory=dict)  # knob -> of the step
 
 
 def plain(config, overrides: Mapping[str, Any] | None = None) -> dict:
@@ -106,7 +109,7 @@ def parts(config, overrides: Mapping[str, Any] | None = None, frozen=None) -> Pa
       optimiser=_optimiser(c['train'], c['train']['learning_rate']),
       critic_optimiser=critic and _optimiser(
           c['train'], c['method']['critic']['learning_rate']),
-      config=c)
+      config=c, schedule=_schedule(c['schedule'], knobs))
 
 
 def actor(config, overrides: Mapping[str, Any] | None = None, frozen=None) -> Actor:
@@ -115,7 +118,7 @@ def actor(config, overrides: Mapping[str, Any] | None = None, frozen=None) -> Ac
   task, layout, knobs, policy, _ = _world(c, dict(name='none'), frozen)
   optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(c['clone']['learning_rate']))
   return Actor(task=task, layout=layout, knobs=knobs, policy=policy, clone_optimiser=optimiser,
-               config=c)
+               config=c, schedule=_schedule(c['schedule'], knobs))
 
 
 def _world(c, critic_spec, frozen):
@@ -162,6 +165,14 @@ def _task(spec, model):
 def _text(path):
   """What a task in text has to know of a model. Kept: a program asks several times."""
   return dict(tokenizer=tokenizer.load(path), size=hf.shape(path).vocab)
+
+
+def _schedule(spec, knobs):
+  """Knobs that follow the step, by name."""
+  for name in spec:
+    if name not in knobs:
+      raise ValueError(f'schedule: the task has no knob {name!r}{slots.nearest(name, knobs)}')
+  return {name: slots.slot(schedules, spec[name], f'schedule.{name}') for name in sorted(spec)}
 
 
 def _layout(task, window):

@@ -89,6 +89,7 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
                       ('train.clip_norm', u['clip_norm']),
                       ('clone.learning_rate', c['clone']['learning_rate'])):
     yield slotted.number(value) and not value > 0, f'{path}: must be above 0, got {value}'
+  yield u['compare'] not in (0, 1), f'train.compare: allowed are 0 and 1, got {u["compare"]}'
   yield slotted.number(u['learning_rate']) and u['learning_rate'] < 0, (
       f'train.learning_rate: must be at least 0, got {u["learning_rate"]}')
   for path, value in (('train.b1', u['b1']), ('train.b2', u['b2'])):
@@ -108,6 +109,10 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   yield pretrained and c['clone']['steps'] > 0, (
       f'clone.steps={c["clone"]["steps"]}: a model that comes from a file starts from its own '
       'weights, so it must be 0')
+  yield bool(c['schedule']) and a['every'] > 0, (
+      'schedule: an audit plays the knobs of task and knows no schedule; use audit.every=0')
+  yield bool(c['schedule']) and m['returns']['name'] == 'potential_look_ahead', (
+      'schedule: the potential of a step is that of the knobs of task; use no schedule')
   yield from _task(c['task'])
   yield from _scene(c['task'])
   yield m['returns']['name'] == 'potential_look_ahead' and c['task']['name'] not in POTENTIAL, (
@@ -154,6 +159,8 @@ def _task(t):
                'subgoal', 'brittle', 'hurry', 'unreliable', 'switch', 'lower', 'fatal'):
     if knob in t and slotted.number(t[knob]):
       yield not 0 <= t[knob] <= 1, f'task.{knob}: must be in [0, 1], got {t[knob]}'
+  yield slotted.number(t.get('manner')) and not -1 <= t['manner'] <= 1, (
+      f'task.manner: must be in [-1, 1], got {t.get("manner")}')
   for knob in interventions.KNOBS:
     if knob in t and slotted.number(t[knob]):
       yield t[knob] < -1, f'task.{knob}: must be a turn, or -1 for never, got {t[knob]}'

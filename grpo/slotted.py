@@ -216,5 +216,14 @@ def _labelled(m, s, u):
   yield advantages == 'decoupled_zscore' and not names['shape'], (
       'method.advantages=decoupled_zscore normalises several rewards, and there is one: add a slot '
       'to method.shape')
+  limits = [x.get('max_lag') for x in m['filter'].values() if x['name'] == 'fresh']
+  for label, x in m['weigh'].items():
+    delay = s['delay']
+    yield x['name'] == 'admission' and (
+        delay['name'] != 'by_length' or x.get('sigma') != delay.get('sigma')
+        or x.get('sigma') == 0 or [x.get('max_lag')] != limits), (
+            f'method.weigh.{label}: admission undoes what a filter fresh does to rollouts that '
+            'take the time of sample.delay=by_length: it needs both, with their max_lag and sigma, '
+            'and a sigma above 0')
   yield 'prefix_share' in names['weigh'] and s['group'] == 1, (
       'method.weigh: prefix_share compares the samples of a prompt, and sample.group=1')

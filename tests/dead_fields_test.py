@@ -116,6 +116,8 @@ class DeadFieldsTest(absltest.TestCase):
     self.differ(programs(config(**windows)), programs(config(**windows, **limit)))
     windows |= {'window.carry': 1, 'window.summary': 2}
     self.differ(programs(config(**windows)), programs(config(**windows, **{'train.summaries': 0})))
+    stairs = dict(drift=dict(name='stairs', at=[1], to=[0.0, 0.5]))
+    self.differ(programs(config()), programs(build.plain(config(), {'schedule': stairs})))
     laws = (dict(name='constant'), dict(name='log_normal', sigma=0.5),
             dict(name='log_normal', sigma=0.6), dict(name='by_length', sigma=0.5))
     late = [next(programs(build.plain(config(**{'sample.lag': 1}), {'sample.delay': law})))

@@ -20,12 +20,18 @@ from tests import reference
 from tests import rollouts
 
 partial = functools.partial
+bands = lambda a, b, c, d: partial(surrogates.two_bands, up_low=a, up_high=b, down_low=c,
+                                   down_high=d)
 SURROGATES = {
     'reinforce': surrogates.reinforce,
     'ppo_clip': partial(surrogates.ppo_clip, low=0.2, high=0.3),
     'dual': partial(surrogates.ppo_clip, low=0.2, high=0.3, dual=2.0),
     'dis': partial(surrogates.dis, low=0.3, high=1.0),
     'cispo': partial(surrogates.cispo, low=0.2, high=0.3),
+    'two_bands': bands(0.4, 1.5, 0.8, 3.0),
+    'two_bands_clip': bands(0.0, 1.3, 0.8, 1e9),
+    'two_bands_dis': bands(0.7, 2.0, 0.7, 2.0),
+    'two_bands_free': bands(0.0, 1e9, 0.0, 1e9),
 }
 
 
@@ -45,8 +51,11 @@ def slopes(log_ratio, advantages, mask):
 
 class SurrogatesTest(parameterized.TestCase):
 
+  BANDS = ('two_bands_clip', 'two_bands_dis', 'two_bands_free')
+
   def test_slots_are_covered(self):
-    self.assertSameElements(surrogates.__all__, set(SURROGATES) - {'dual'})
+    self.assertSameElements(surrogates.__all__, {name for name in SURROGATES
+                                                  if name not in ('dual', *self.BANDS)})
 
   def test_against_scalar_loops(self):
     ratio = np.array([0.05, 0.5, 0.75, 0.9, 1.1, 1.29, 1.4, 1.9, 2.5, 9.0])
@@ -63,6 +72,13 @@ class SurrogatesTest(parameterized.TestCase):
         want = [loop(r, sign, low, high) for r in ratio]
         np.testing.assert_allclose(got[name][1][0, 0], want, 1e-5)
       np.testing.assert_allclose(got['reinforce'][1], -advantage)
+      low, high = (0.4, 1.5) if sign > 0 else (0.8, 3.0)
+      want = [-sign * r if low < r < high else 0.0 for r in ratio]
+      np.testing.assert_allclose(got['two_bands'][1][0, 0], want, 1e-5)
+      for name in ('clip', 'dis'):
+        other = 'ppo_clip' if name == 'clip' else 'dis'
+        np.testing.assert_allclose(got[f'two_bands_{name}'][1], got[other][1], 1e-5)
+      np.testing.assert_allclose(got['two_bands_free'][1][0, 0], -sign * ratio, 1e-5)
       # The gate is what stands before -A in the gradient.
       for name, (_, slope, gate) in got.items():
         np.testing.assert_allclose(-gate * sign, slope, 1e-5, err_msg=name)

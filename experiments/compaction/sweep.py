@@ -71,7 +71,9 @@ def cells(size: str) -> list[sweep_cells.Cell]:
           for arm in (('rollouts', 'cross_segment', 'keep_last') if size == 'smoke' else ARMS)]
 
 
-def rows(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rows(results: Sequence[Mapping[str, Any]],
+         curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
   """What the table compares: each run tested with and without compaction."""
+  del curves
   return [dict(row, setting=setting, windows=windows, score=row[column])
           for setting, windows, column in TESTED for row in results]
