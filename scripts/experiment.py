@@ -4,13 +4,15 @@ An experiment is a folder experiments/NAME with
 
   sweep.py  cells(size) -> list of cells.Cell; BASE, the arm that others are compared with; SCORE,
             a column of results.csv; and WORDS for more and less of it, if not better and worse;
-            and rows(results, curves) -> what is compared, if not the rows of results.csv
+            rows(results, curves) -> what is compared, if not the rows of results.csv; and NEEDS, a
+            package beyond those of the project
   plot.py   figure(folder) -> a matplotlib figure, from results.csv and curves.csv in that folder
 """
 
 from collections.abc import Callable
 import functools
 import importlib
+import importlib.util
 import json
 import os
 import pathlib
@@ -103,6 +105,13 @@ def experiment(name: str, part: str = 'sweep') -> Any:
   if name not in names():
     raise cli.unknown('experiment', name, names())
   return importlib.import_module(f'experiments.{name}.{part}')
+
+
+def lacks(name: str) -> str:
+  """The package that an experiment needs and that is not installed, or ''."""
+  module = importlib.import_module(f'experiments.{name}.sweep') if name in names() else None
+  package = getattr(module, 'NEEDS', '')
+  return package if package and importlib.util.find_spec(package) is None else ''
 
 
 def report(name: str, folder: pathlib.Path) -> str:

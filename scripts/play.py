@@ -47,6 +47,7 @@ def main(argv):
   from grpo import build
   from grpo import check
   from grpo import keys
+  from grpo.learn import pretrained
   from grpo.study import evaluation
   from grpo.study import play
 
@@ -55,8 +56,9 @@ def main(argv):
     if any(flags.FLAGS[name].present for name in ('config', 'policy')):
       raise cli.UsageError('--workdir plays the policy of a run on its config: give it alone')
     config, _, _, state = evaluation.load(pathlib.Path(_WORKDIR.value))
+    config, params = pretrained.whole(config, jax.tree.map(lambda x: x[0], state.params))
     actor = build.actor(config)
-    turns = play.sampled(actor, jax.tree.map(lambda x: x[0], state.params), key)
+    turns = play.sampled(actor, params, key)
   else:
     config = build.plain(_CONFIG.value)
     check.check(config)

@@ -154,7 +154,7 @@ class CheckTest(parameterized.TestCase):
   def test_every_config_passes_in_every_size(self):
     folder = pathlib.Path(__file__).resolve().parents[1] / 'configs'
     for path in folder.glob('[!_]*.py'):
-      if path.stem not in ('base', '__init__'):
+      if path.stem not in ('base', '__init__', 'llm'):
         for size in base.SIZES:
           spec = f'{size},triage' if path.stem == 'igpo' else size   # horizon has no answer
           config = importlib.import_module(f'configs.{path.stem}').get_config(spec)

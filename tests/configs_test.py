@@ -17,7 +17,7 @@ from grpo.rollout import demos
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAMES = sorted(p.stem for p in (ROOT / 'configs').glob('[!_]*.py')
-               if p.stem not in ('base', '__init__'))
+               if p.stem not in ('base', '__init__', 'llm'))
 
 
 def config(name, spec='smoke'):

@@ -212,5 +212,16 @@ class MinimumEffectTest(parameterized.TestCase):
     self.assertEqual(stats.minimum_effect(1), np.inf)
 
 
+class WilsonTest(absltest.TestCase):
+
+  def test_by_hand(self):
+    # 5 of 10, z 1.96: middle (0.5 + 0.1921) / 1.3842 = 0.5 and half
+    # 1.96 sqrt(0.025 + 0.0096) / 1.3842 = 0.2634.
+    low, high = stats.wilson(0.5, 10)
+    np.testing.assert_allclose([low, high], [0.2366, 0.7634], atol=1e-4)
+    self.assertGreater(stats.wilson(0.0, 10)[1], 0.25)  # none of ten is not never
+    self.assertAlmostEqual(float(stats.wilson(0.0, 10)[0]), 0.0)
+
+
 if __name__ == '__main__':
   absltest.main()

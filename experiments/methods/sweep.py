@@ -9,7 +9,7 @@ BASE = 'grpo'
 SCORE = 'success_last'  # success on fresh episodes after the last step; fixed before the first run
 
 ARMS = tuple(sorted(p.stem for p in pathlib.Path(cli.ROOT / 'configs').glob('[!_]*.py')
-                    if p.stem != 'base'))
+                    if p.stem not in ('base', 'llm')))
 SMOKE = ('grpo', 'dapo', 'sao', 'vine_ppo')  # one of each kind: size smoke shows that it runs
 TURNS = 8
 # Arms that a task cannot have: arithmetic has no potential and nothing to fork, and neither task
@@ -44,6 +44,8 @@ def setting(task: str, size: str) -> dict:
     shared |= {'task.horizon': TURNS, 'task.decisive': 2, 'window.turns': TURNS}
   if size == 'full':
     return shared
+  if size == 'smoke':
+    return shared | sweep_cells.TABLES
   if task == 'arithmetic':  # as in experiments/quickstart; smaller models did not learn
     return shared | {'model.layers': 1, 'clone.pass_rate': 0.75, 'clone.learning_rate': 2e-3,
                      'train.learning_rate': 1e-3, 'train.warmup': 10, 'train.b2': 0.99}

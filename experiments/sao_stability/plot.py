@@ -7,7 +7,6 @@ import pathlib
 
 from matplotlib.figure import Figure
 
-from experiments.sao_stability import sweep
 from grpo.study import plots
 from grpo.study import tables
 

@@ -37,8 +37,11 @@ def programs(text: str, names: tuple[str, ...]):
   """Programs that do not depend on the method, shared by all arms of a process."""
   c = json.loads(text)
 
-  def evaluate(params, key, step, values):
-    actor = build.actor(c, dict(zip(names, values)))
+  def evaluate(params, key, step, values, frozen=None):
+    return over(lambda *x: score(*x, frozen), in_axes=(0, 0, None, 0))(params, key, step, values)
+
+  def score(params, key, step, values, frozen):
+    actor = build.actor(c, dict(zip(names, values)), frozen)
     knobs = schedules.knobs(actor.schedule, actor.knobs, step)
     knobs = _split(knobs, c['evaluate']['heldout'])
     sampled = sampler.sample(
@@ -65,7 +68,7 @@ def programs(text: str, names: tuple[str, ...]):
   options = lambda rollouts: compiling.options(c['model'], rollouts * size)
   scored = _POINTS * c['evaluate']['prompts'] * c['evaluate']['group']
   cloned = c['clone']['prompts'] * c['clone']['steps']
-  return (jax.jit(over(evaluate, in_axes=(0, 0, None, 0)), compiler_options=options(scored)),
+  return (jax.jit(evaluate, compiler_options=options(scored)),
           jax.jit(over(initial), compiler_options=options(0)),
           jax.jit(imitate, donate_argnums=0, compiler_options=options(cloned)))
 

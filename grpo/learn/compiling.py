@@ -31,6 +31,8 @@ def options(model, positions: float) -> dict:
     return {}
   if 'xla_backend_optimization_level' in os.environ.get('XLA_FLAGS', ''):
     return {}
+  if model.get('name') == 'hf':  # its products are those of a library, which is compiled already
+    return {'xla_backend_optimization_level': 1} if jax.__version_info__ < (0, 11) else {}
   work = positions * model.get('layers', 1) * model.get('hidden', 1)
   if work <= BRIEF:
     return {'xla_backend_optimization_level': 0}

@@ -23,6 +23,7 @@ from grpo.learn import compiling
 from grpo.learn import distributed
 from grpo.learn import flops
 from grpo.learn import metrics as logs
+from grpo.learn import pretrained
 from grpo.learn import record
 from grpo.learn import sharding
 from grpo.learn import signals
@@ -39,9 +40,10 @@ class Programs:
 
   Attributes:
     parts: build.Parts with the numbers of the config.
-    initial: (seeds int32 [], params or None, values) -> TrainState.
-    stretch: (state, values) -> (state, metrics, note) after `log_every` steps. The state is
-      donated; the note holds copies of its counters and of `bad_step`.
+    initial: (seeds int32 [], params or None, values, frozen) -> TrainState.
+    stretch: (state, values, frozen) -> (state, metrics, note) after `log_every` steps. The state is
+      donated; the note holds copies of its counters and of `bad_step`. Frozen parameters, None for
+      most models, have no axis of seeds.
   """
 
   def __init__(self, config, names: tuple[str, ...] = ()):
@@ -58,21 +60,23 @@ class Programs:
     if mesh is not None:
       place = lambda tree: jax.lax.with_sharding_constraint(tree, sharding.over_prompts(mesh))
 
-    def initial(seed, params, values):
-      parts = build.parts(config, dict(zip(names, values)))
-      return steps.initial(parts, keys.root(seed), params)
+    def initial(seeds, params, values, frozen=None):
+      def one(seed, params, values):
+        parts = build.parts(config, dict(zip(names, values)), frozen)
+        return steps.initial(parts, keys.root(seed), params)
+      return jax.vmap(one, axis_name=AXIS)(seeds, params, values)
 
-    def train(state, values):
-      return steps.train(build.parts(config, dict(zip(names, values))), state, AXIS, place)
+    def stretch(state, values, frozen=None):
+      def train(state, values):
+        parts = build.parts(config, dict(zip(names, values)), frozen)
+        return steps.train(parts, state, AXIS, place)
 
-    def stretch(state, values):
       # Mapped inside the scan: the other way round every step would be traced twice.
       body = lambda state, _: jax.vmap(train, axis_name=AXIS)(state, values)
       state, metrics = jax.lax.scan(body, state, length=config['log_every'])
       note = dict(counters=state.counters, bad_step=state.bad_step)
       return state, metrics.merge(), note
 
-    initial = jax.vmap(initial, axis_name=AXIS)
     rollouts = config['sample']['prompts'] * config['sample']['group'] * config['steps']
     once = compiling.options(config['model'], 0)
     often = compiling.options(config['model'], rollouts * self.parts.layout.stream)
@@ -99,13 +103,13 @@ def prepare(config, seeds, *, settings=None) -> None:
   """Compiles the training program of `run` ahead, for who has to wait for something else."""
   names, values = actors.traced(settings)
   programs = _programs(json.dumps(build.plain(config), sort_keys=True), names)
-  _trace(programs, seeds, values).lower().compile()
+  _trace(programs, seeds, values, *pretrained.load(config, len(seeds))).lower().compile()
 
 
-def _trace(programs, seeds, values):
+def _trace(programs, seeds, values, params, frozen):
   """The training program as `run` will find it; what only its functions can refuse, they do."""
-  state = programs.initial.eval_shape(np.asarray(seeds, np.int32), None, values)
-  return programs.stretch.trace(state, values)
+  state = programs.initial.eval_shape(np.asarray(seeds, np.int32), params, values, frozen)
+  return programs.stretch.trace(state, values, frozen)
 
 
 def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_progress=None,
@@ -151,7 +155,8 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
   if every and audit is None:
     raise ValueError(f'audit.every={every}: this run was given no audit; scripts.train makes one')
   programs = _programs(json.dumps(c, sort_keys=True), names)
-  _trace(programs, seeds, values)  # both may refuse: before any file is made
+  given, frozen = pretrained.load(c, len(seeds))
+  _trace(programs, seeds, values, given, frozen)  # all may refuse: before any file is made
   recorder = record.Recorder(c, seeds, settings, workdir, sinks)
   subset, used = actors.shared(c, names)
   evaluate = actors.programs(json.dumps(subset, sort_keys=True), used)[0]
@@ -159,11 +164,13 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
 
   params, clone_info = actors.warm_start(c, seeds, settings=settings, cache=cache)
   # As host arrays these may go to any mesh, also one that spans processes.
-  fresh = programs.initial(np.asarray(seeds, np.int32), logs.fetch(params), values)
+  params = logs.fetch(params) if given is None else given
+  fresh = programs.initial(np.asarray(seeds, np.int32), params, values, frozen)
+  del given, params
   with contextlib.closing(recorder), signals.Stop() as stop:
     state, history = recorder.restore(fresh)
     if not history:
-      success, reward = logs.fetch(evaluate(state.params, state.key, 0, used_values))
+      success, reward = logs.fetch(evaluate(state.params, state.key, 0, used_values, frozen))
       history = [dict(step=0, success=success.tolist(), reward=reward.tolist(),
                       sampled=success.tolist(), bad=[-1] * len(seeds), blame=None) | clone_info]
       if every:
@@ -172,9 +179,9 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
     if on_bad == 'stop' and _blamed(history):
       _refuse(history, seeds)
     while at < c['steps'] and not distributed.agree(bool(stop)):
-      state, metrics, note = programs.stretch(state, values)
+      state, metrics, note = programs.stretch(state, values, frozen)
       at += c['log_every']
-      scores = evaluate(state.params, state.key, at, used_values)
+      scores = evaluate(state.params, state.key, at, used_values, frozen)
       if pending is not None:
         history.append(recorder.write(*pending, on_progress))
       pending = at, (metrics, scores, note)

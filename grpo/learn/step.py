@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from grpo import keys
 from grpo import types
+from grpo.learn import flops
 from grpo.learn import passes
 from grpo.learn import report
 from grpo.learn import state as states
@@ -77,7 +78,8 @@ def sample(parts, params, key, step, axis_name=None, place=lambda tree: tree, *,
       prompts=c['prompts'] * c['over'], samples=samples, temperature=c['temperature'], version=step,
       first_sample=c['group'] if reference else 0,
       axis_name=axis_name, choose=choices.greedy if greedy else None, place=place,
-      lineage=lineage, forget=parts.config['window']['forget'])
+      lineage=lineage, forget=parts.config['window']['forget'],
+      learn=parts.config['train']['summaries'])
 
 
 def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tree):
@@ -192,7 +194,7 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
       critic_params=critic_params, critic_opt_state=critic_opt,
       reference=_reset(c['method']['reference_every'], state, params),
       gradient=total, waiting=waiting,
-      counters=_count(parts, state.counters, [played, greedy, guided], credit),
+      counters=flops.count(parts, state.counters, [played, greedy, guided], credit),
       memory=passes.memory(parts, state, rollout, old, reference, ready),
       bad_step=jnp.where((state.bad_step < 0) & ~finite, state.step, state.bad_step))
   of_step |= report.credit(rollout, credit, values, state.step, c['sample']['lag'] > 0)
@@ -242,21 +244,3 @@ def _reset(every, state, params):
     return state.reference
   now = (state.step + 1) % every == 0
   return jax.tree.map(lambda new, old: jnp.where(now, new, old), params, state.reference)
-
-
-def _count(parts, counters, sampled, credit):
-  """Adds what this step consumed. `sampled` holds its rollouts, trained on or not."""
-  c, size = parts.config, parts.layout.prompt
-  totals = dict(rollouts=0, prompt_tokens=0, context_tokens=0, sampled_tokens=0)
-  for rollout in sampled:
-    if rollout is None:
-      continue
-    valid = rollout.valid
-    # A prompt is read once a group in each of its windows that any sample reached.
-    reached = jnp.any(valid[..., size:], axis=(1, 3))
-    totals['rollouts'] += rollout.success.size
-    totals['prompt_tokens'] += jnp.sum(jnp.any(valid[..., :size], axis=1) & reached[..., None])
-    totals['context_tokens'] += jnp.sum(valid[..., size:])
-    totals['sampled_tokens'] += jnp.sum(rollout.mask)
-  trained = jnp.sum(credit.mask_PGT) * c['train']['epochs']
-  return states.count(counters, trained_tokens=trained, **totals)

@@ -16,8 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from grpo import masked
+from grpo.models import arch
 
-__all__ = ['Part', 'shared', 'own', 'stored', 'attend', 'causal', 'rotate', 'angles', 'positions']
+__all__ = ['Part', 'shared', 'own', 'stored', 'within', 'attend', 'near', 'causal', 'rotate',
+           'angles', 'positions']
 
 _HIDDEN = -1e30  # finite: a query that sees nothing (a pad) must not turn into NaN
 _BLOCK = 128     # queries per causal block
@@ -51,6 +53,12 @@ def stored(keys_PHNDJ, values_PHNJD, visible_PNWJ) -> Part:
   return Part(keys_PHNDJ, values_PHNJD, visible, 'phnrwd,phndj->phnrwj', 'phnrwj,phnjd->phnrwd')
 
 
+def within(part: Part, queries_PNW, keys_PNJ, window: int) -> Part:
+  """The same keys, of which only those are seen that are `near` the query."""
+  seen_PNWJ = near(queries_PNW, keys_PNJ, window)
+  return part._replace(visible=part.visible & seen_PNWJ[:, None, :, None])
+
+
 def attend(queries, parts):
   """softmax(q k^T / sqrt(D)) v over the keys of all parts. Scores and softmax are float32."""
   queries = queries * jnp.asarray(queries.shape[-1] ** -0.5, queries.dtype)
@@ -72,8 +80,19 @@ def attend(queries, parts):
   return (mixed / divisor).astype(queries.dtype)
 
 
-def causal(queries, keys_PHNWD, values_PHNWD, valid_PNW, prompt: Part | None):
+def near(queries_PNW, keys_PNJ, window: int):
+  """Which keys are among the last `window` places up to a query, itself included: bool [P,N,W,J].
+
+  Arguments are places of tokens, as `positions` counts them.
+  """
+  return queries_PNW[..., :, None] - keys_PNJ[..., None, :] < window
+
+
+def causal(queries, keys_PHNWD, values_PHNWD, valid_PNW, prompt: Part | None, reach=None):
   """Attention of whole rows: each position sees the prompt, itself and the positions before it.
+
+  With a `reach`, (window, places of the row [P,N,W], of the prompt [P,1,J] or None), only those
+  that are `near`.
 
   Long rows go in blocks of queries, each with the keys up to its end only: half the work of the
   full square. The weights of a block are computed again in the backward pass, which keeps memory
@@ -82,25 +101,32 @@ def causal(queries, keys_PHNWD, values_PHNWD, valid_PNW, prompt: Part | None):
   width = keys_PHNWD.shape[3]
   size = max(_BLOCK, -(-width // _MOST))
 
-  def block(queries, keys, values, valid_PNJ, prompt):
+  def block(queries, keys, values, valid_PNJ, prompt, places):
     queries_W, keys_J = queries.shape[4], keys.shape[3]
     order_WJ = jnp.arange(keys_J)[None, :] <= (jnp.arange(queries_W) + keys_J - queries_W)[:, None]
     visible_PNWJ = order_WJ[None, None] & valid_PNJ[:, :, None, :]
+    if places is not None:
+      visible_PNWJ &= near(places[..., -queries_W:], places, reach[0])
     parts = [own(keys, values, visible_PNWJ)]
     if prompt is not None:
-      parts.insert(0, shared(*prompt))
+      part = shared(*prompt)
+      if places is not None:
+        part = within(part, places[..., -queries_W:], reach[2], reach[0])
+      parts.insert(0, part)
     return attend(queries, parts)
 
   prompt = None if prompt is None else (
       prompt.keys, prompt.values, prompt.visible[:, 0, 0, 0, 0, :])
+  places = None if reach is None else reach[1]
   if width <= size:
-    return block(queries, keys_PHNWD, values_PHNWD, valid_PNW, prompt)
+    return block(queries, keys_PHNWD, values_PHNWD, valid_PNW, prompt, places)
   block = jax.checkpoint(block)
   out = []
   for low in range(0, width, size):
     high = min(low + size, width)
     out.append(block(queries[..., low:high, :], keys_PHNWD[..., :high, :],
-                     values_PHNWD[..., :high, :], valid_PNW[..., :high], prompt))
+                     values_PHNWD[..., :high, :], valid_PNW[..., :high], prompt,
+                     None if places is None else places[..., :high]))
   return jnp.concatenate(out, axis=4)
 
 
@@ -110,18 +136,20 @@ def positions(valid_PNW, before_PN):
   return jnp.maximum(before_PN[..., None] + count_PNW - 1, 0)
 
 
-def angles(positions_PNW, width: int, theta: float, limit: int):
+def angles(positions_PNW, width: int, theta: float, limit: int, scaling: tuple = ()):
   """(cos, sin) f32 [P,1,N,1,W,width/2] of rotary embedding. Su et al. 2021, arXiv:2104.09864.
+
+  `scaling` is that of `arch.rates`.
 
   They are read from a table of the first `limit` positions. Computed in place, a compiler would
   fold sine and cosine into every use, for every head, layer and pass again: on a CPU that was a
   good part of a small model's time.
   """
-  rates = theta ** (-np.arange(0, width, 2) / width)
+  rates, factor = arch.rates(width, theta, scaling)
   turns = np.arange(limit)[:, None] * rates
   pick = lambda table: jnp.take(jnp.asarray(table, jnp.float32), positions_PNW, axis=0,
                                 mode='clip')[:, None, :, None]
-  return pick(np.cos(turns)), pick(np.sin(turns))
+  return pick(factor * np.cos(turns)), pick(factor * np.sin(turns))
 
 
 def rotate(x, cos_sin):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from grpo.models import attention
 
-__all__ = ['Linear', 'Norm', 'Attention', 'Mlp', 'Block', 'create', 'bind', 'each',
+__all__ = ['Linear', 'Norm', 'Attention', 'Mlp', 'Block', 'create', 'bind', 'each', 'flags',
            'stack', 'unstack']
 
 
@@ -48,13 +48,35 @@ def bind(module: Callable) -> Callable:
 
 
 class Linear(nnx.Module):
-  """x @ kernel, weights stored in float32 and multiplied in the dtype of x."""
+  """x @ kernel (+ bias) (+ adapter), weights in float32 and multiplied in the dtype of x."""
 
-  def __init__(self, inputs: int, outputs: int, *, draw, scale: float = 1.0):
+  def __init__(self, inputs: int, outputs: int, *, draw, scale: float = 1.0, bias: bool = False,
+               rank: int = 0, weight: float = 0.0):
     self.kernel = nnx.Param(scale * inputs ** -0.5 * draw((inputs, outputs)))
+    self.biased, self.rank, self.weight = bias, rank, weight
+    if bias:
+      self.bias = nnx.Param(jnp.zeros((outputs,), jnp.float32))
+    if rank:
+      self.adapter_in = nnx.Param(inputs ** -0.5 * draw((inputs, rank)))
+      self.adapter_out = nnx.Param(jnp.zeros((rank, outputs), jnp.float32))
 
   def __call__(self, x):
-    return x @ self.kernel[...].astype(x.dtype)
+    # As products of two matrices. A gradient that sums over several axes at once, with seeds in
+    # front, takes twice as long on a CPU.
+    flat = x.reshape(-1, x.shape[-1])
+    out = flat @ self.kernel[...].astype(x.dtype)
+    if self.biased:
+      out = out + self.bias[...].astype(x.dtype)[None]
+    if self.rank:
+      narrow = flat @ self.adapter_in[...].astype(x.dtype)
+      out = out + narrow @ (self.weight * self.adapter_out[...]).astype(x.dtype)
+    return out.reshape(*x.shape[:-1], -1)
+
+
+def _linear(shape, name: str, inputs: int, outputs: int, **how) -> Linear:
+  """A projection of a layer, with what the shape says of it."""
+  weight = shape.alpha / shape.rank if shape.rank else 0.0
+  return Linear(inputs, outputs, bias=name in shape.bias, rank=shape.rank, weight=weight, **how)
 
 
 class Norm(nnx.Module):
@@ -78,14 +100,16 @@ class Attention(nnx.Module):
     queries, stored = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     self.shape = shape
     self.norm = Norm(shape.hidden, shape.norm_eps)
-    self.query = Linear(shape.hidden, queries, draw=draw)
-    self.key = Linear(shape.hidden, stored, draw=draw)
-    self.value = Linear(shape.hidden, stored, draw=draw)
-    self.output = Linear(queries, shape.hidden, draw=draw,
+    self.query = _linear(shape, 'query', shape.hidden, queries, draw=draw)
+    self.key = _linear(shape, 'key', shape.hidden, stored, draw=draw)
+    self.value = _linear(shape, 'value', shape.hidden, stored, draw=draw)
+    self.output = _linear(shape, 'output', queries, shape.hidden, draw=draw,
                          scale=(2 * shape.layers) ** -0.5)
     if shape.qk_norm:
       self.query_norm = Norm(shape.head_dim, shape.norm_eps)
       self.key_norm = Norm(shape.head_dim, shape.norm_eps)
+    if shape.sandwich:
+      self.after = Norm(shape.hidden, shape.norm_eps)
 
   def __call__(self, x_PNWD, cos_sin, attend):
     shape = self.shape
@@ -97,28 +121,36 @@ class Attention(nnx.Module):
     stored, values = heads(self.key(x_PNWD), 1), heads(self.value(x_PNWD), 1)
     if shape.qk_norm:
       queries, stored = self.query_norm(queries), self.key_norm(stored)
+    if shape.score_scale:  # attention multiplies by head_dim ** -0.5
+      queries = queries * jnp.asarray(shape.score_scale * shape.head_dim ** 0.5, queries.dtype)
     queries, stored, values = (
         jnp.transpose(x, (0, 3, 1, 4, 2, 5)) for x in (queries, stored, values))
     queries = attention.rotate(queries, cos_sin)
     stored = attention.rotate(stored, cos_sin)
     mixed, kept = attend(queries, stored[:, :, :, 0], values[:, :, :, 0])
     mixed = jnp.transpose(mixed, (0, 2, 4, 1, 3, 5)).reshape(P, N, W, -1)
-    return self.output(mixed), kept
+    mixed = self.output(mixed)
+    return self.after(mixed) if shape.sandwich else mixed, kept
 
 
 class Mlp(nnx.Module):
-  """SwiGLU: down(silu(gate(x)) * up(x)). arXiv:2002.05202"""
+  """SwiGLU, down(silu(gate(x)) * up(x)), or GeGLU with gelu in its place. arXiv:2002.05202"""
 
   def __init__(self, shape, *, draw):
+    self.activation = jax.nn.silu if shape.activation == 'silu' else jax.nn.gelu
     self.norm = Norm(shape.hidden, shape.norm_eps)
-    self.gate = Linear(shape.hidden, shape.mlp, draw=draw)
-    self.up = Linear(shape.hidden, shape.mlp, draw=draw)
-    self.down = Linear(shape.mlp, shape.hidden, draw=draw,
+    self.gate = _linear(shape, 'gate', shape.hidden, shape.mlp, draw=draw)
+    self.up = _linear(shape, 'up', shape.hidden, shape.mlp, draw=draw)
+    self.down = _linear(shape, 'down', shape.mlp, shape.hidden, draw=draw,
                        scale=(2 * shape.layers) ** -0.5)
+    self.sandwich = shape.sandwich
+    if shape.sandwich:
+      self.after = Norm(shape.hidden, shape.norm_eps)
 
   def __call__(self, x):
     x = self.norm(x)
-    return self.down(jax.nn.silu(self.gate(x)) * self.up(x))
+    x = self.down(self.activation(self.gate(x)) * self.up(x))
+    return self.after(x) if self.sandwich else x
 
 
 class Block(nnx.Module):
@@ -145,16 +177,27 @@ def unstack(layers: dict) -> dict:
   return {str(i): jax.tree.map(lambda x, i=i: x[i], layers) for i in range(count)}
 
 
+def flags(shape):
+  """Which layers are local, bool [layers]."""
+  return jnp.asarray([i in shape.local for i in range(shape.layers)])
+
+
 def each(shape, bound, params, x, extras, run):
-  """Runs the layers in turn: run(block, x, extra of that layer) -> (x, kept)."""
-  step = lambda x, layer, extra: run(bound(layer), x, extra)
+  """Runs the layers in turn: run(block, x, extra of that layer, whether it is local) -> (x, kept).
+
+  `local` is a bool, or, with `scan` and where layers differ in it, a traced one.
+  """
+  step = lambda x, layer, extra, local: run(bound(layer), x, extra, local)
+  flagged = shape.scan and shape.local
   if shape.remat:
-    step = jax.checkpoint(step)
+    step = jax.checkpoint(step, static_argnums=() if flagged else (3,))
+  if flagged:
+    return jax.lax.scan(lambda x, xs: step(x, *xs), x, (params['layers'], extras, flags(shape)))
   if shape.scan:
-    return jax.lax.scan(lambda x, xs: step(x, *xs), x, (params['layers'], extras))
+    return jax.lax.scan(lambda x, xs: step(x, *xs, False), x, (params['layers'], extras))
   kept = []
   for i in range(shape.layers):
     extra = None if extras is None else tuple(part[i] for part in extras)
-    x, new = step(x, params['layers'][str(i)], extra)
+    x, new = step(x, params['layers'][str(i)], extra, i in shape.local)
     kept.append(new)
   return x, None if kept[0] is None else jax.tree.map(lambda *leaves: tuple(leaves), *kept)

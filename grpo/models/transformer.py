@@ -1,7 +1,8 @@
 """A decoder-only transformer in the shape of Llama and Qwen3, as a Policy and as a Critic.
 
 Norm before each sub-layer, rotary positions, grouped-query attention, SwiGLU, no biases, optional
-norm of query and key heads. Parameters are a nested dict with string keys:
+norm of query and key heads; what other families do differently, models/arch.py says. Parameters are
+a nested dict with string keys:
 
   embed/embedding [V,D]   layers/<i>/attention/{norm,query,key,value,output,query_norm,key_norm}
   norm/scale [D]          layers/<i>/mlp/{norm,gate,up,down}        head/kernel [D,V] if untied
@@ -20,9 +21,11 @@ from grpo import keys
 from grpo import masked
 from grpo import types
 from grpo import writes
+from grpo.models import arch
 from grpo.models import attention
 from grpo.models import base
 from grpo.models import blocks
+from grpo.models import places
 
 # Up to this many tokens a table is read by a product: the gradient of a gather is a scatter, which
 # a CPU does one row after the other.
@@ -30,39 +33,8 @@ _ONE_HOT = 512
 
 __all__ = ['Shape', 'policy', 'critic', 'stack', 'unstack']
 
+Shape = arch.Shape
 stack, unstack = blocks.stack, blocks.unstack  # layers apart <-> layers stacked, for `scan`
-
-
-@dataclasses.dataclass(frozen=True)
-class Shape:
-  """Sizes of a decoder. `head_dim` need not be hidden / heads.
-
-  `dtype` is that of products and activations; weights, norms, softmax and logits are float32.
-  `scan` compiles one layer for all: use it for deep models, it makes sampling slower.
-  `remat` computes each layer again in the backward pass: less memory, one forward pass more.
-  """
-  layers: int
-  hidden: int
-  heads: int
-  kv_heads: int
-  head_dim: int
-  mlp: int
-  vocab: int
-  tied: bool = True
-  qk_norm: bool = True
-  theta: float = 1e4
-  norm_eps: float = 1e-6
-  dtype: str = 'float32'
-  scan: bool = False
-  remat: bool = False
-
-  def __post_init__(self):
-    if self.heads % self.kv_heads:
-      raise ValueError(f'model.heads={self.heads} must be a multiple of kv_heads={self.kv_heads}')
-    if self.head_dim % 2:
-      raise ValueError(f'model.head_dim={self.head_dim} must be even: rotary positions pair it up')
-    if self.dtype not in ('float32', 'bfloat16'):
-      raise ValueError(f"model.dtype={self.dtype!r} must be 'float32' or 'bfloat16'")
 
 
 @types.pytree
@@ -106,27 +78,30 @@ def _trunk(shape: Shape):
             'norm': {'scale': jnp.ones((shape.hidden,), jnp.float32)}}
 
   def embed(params, tokens):
-    table = params['embed']['embedding'].astype(dtype)
+    table = params['embed']['embedding']
     if shape.vocab <= _ONE_HOT:
-      return jax.nn.one_hot(tokens, shape.vocab, dtype=dtype) @ table
-    return jnp.take(table, tokens, axis=0, mode='clip')
+      table = table.astype(dtype)
+      x = jax.nn.one_hot(tokens, shape.vocab, dtype=dtype) @ table
+    else:
+      x = jnp.take(table, tokens, axis=0, mode='clip').astype(dtype)
+    return x if shape.embed_scale == 1 else x * jnp.asarray(shape.embed_scale, dtype)
 
   def final(params, x):
     return norm(params['norm'])(x)
 
-  def angles(valid_PNW, before_PN, limit):
-    return attention.angles(attention.positions(valid_PNW, before_PN), shape.head_dim, shape.theta,
-                            limit)
-
   def prefill(params, tokens_PL, valid_PL):
     valid_PNW = valid_PL[:, None]
-    cos_sin = angles(valid_PNW, jnp.zeros((tokens_PL.shape[0], 1), jnp.int32), tokens_PL.shape[1])
+    nothing_P1 = jnp.zeros((tokens_PL.shape[0], 1), jnp.int32)
+    turns = places.turns(shape, valid_PNW, nothing_P1, tokens_PL.shape[1])
 
-    def run(block, x, _):
+    def run(block, x, _, local):
+      window = places.window(shape, local)
+      reach = None if window is None else (window, turns[0], None)
+
       def attend(queries, stored, values):
-        mixed = attention.causal(queries, stored, values, valid_PNW, None)
+        mixed = attention.causal(queries, stored, values, valid_PNW, None, reach)
         return mixed, (jnp.swapaxes(stored[:, :, 0], -1, -2), values[:, :, 0])
-      return block(x, cos_sin, attend)
+      return block(x, places.turned(turns, local), attend)
 
     x, (stored, values) = blocks.each(shape, bound, params, embed(params, tokens_PL[:, None]), None,
                                       run)
@@ -134,18 +109,22 @@ def _trunk(shape: Shape):
 
   def forward(params, prefix, tokens_PNW, valid_PNW):
     before_P1, remembered = jnp.zeros((tokens_PNW.shape[0], 1), jnp.int32), None
-    limit = tokens_PNW.shape[2]
+    limit, places_PJ = tokens_PNW.shape[2], None
     if prefix is not None:
+      places_PJ = places.prompt(shape, prefix.valid)
       limit += prefix.valid.shape[1]
       before_P1 = masked.count(prefix.valid, axis=1, keepdims=True, dtype=jnp.int32)
       remembered = prefix.keys, prefix.values
-    cos_sin = angles(valid_PNW, before_P1, limit)
+    turns = places.turns(shape, valid_PNW, before_P1, limit)
 
-    def run(block, x, extra):
+    def run(block, x, extra, local):
+      window = places.window(shape, local)
+      reach = None if window is None else (window, turns[0], places_PJ)
+
       def attend(queries, stored, values):
         prompt = None if prefix is None else attention.shared(*extra, prefix.valid)
-        return attention.causal(queries, stored, values, valid_PNW, prompt), None
-      return block(x, cos_sin, attend)
+        return attention.causal(queries, stored, values, valid_PNW, prompt, reach), None
+      return block(x, places.turned(turns, local), attend)
 
     x, _ = blocks.each(shape, bound, params, embed(params, tokens_PNW), remembered, run)
     return final(params, x)
@@ -170,25 +149,31 @@ def _trunk(shape: Shape):
     return Cache(*closed, *fresh(length), count)
 
   def extend(params, prefix, cache, tokens_PNW, valid_PNW, index):
-    local = index - cache.closed_valid.shape[-1]
+    slot = index - cache.closed_valid.shape[-1]
     before_P1 = masked.count(prefix.valid, axis=1, keepdims=True, dtype=jnp.int32)
     limit = prefix.valid.shape[1] + cache.closed_valid.shape[-1] + cache.valid.shape[-1]
-    cos_sin = angles(valid_PNW, before_P1 + cache.count, limit)
-    valid_PNJ = writes.put(cache.valid, valid_PNW, 0, 0, local)
+    turns = places.turns(shape, valid_PNW, before_P1 + cache.count, limit)
+    valid_PNJ = writes.put(cache.valid, valid_PNW, 0, 0, slot)
     width, room = tokens_PNW.shape[2], valid_PNJ.shape[2]
-    order_WJ = jnp.arange(room)[None, :] <= (local + jnp.arange(width))[:, None]
+    order_WJ = jnp.arange(room)[None, :] <= (slot + jnp.arange(width))[:, None]
     visible_PNWJ = valid_PNJ[:, :, None, :] & order_WJ[None, None]
     closed_PN1J = cache.closed_valid[:, :, None, :]
+    places_PNJ = places.cached(shape, prefix.valid, cache.closed_valid, valid_PNJ)
 
-    def run(block, x, extra, write):
+    def run(block, x, extra, write, local):
+      window = places.window(shape, local)
+
       def attend(queries, stored, values):
         all_keys, all_values, kept = write(jnp.swapaxes(stored, -1, -2), values)
         parts = [attention.shared(*extra[:2], prefix.valid)]
         if closed_PN1J.shape[-1]:
           parts.append(attention.stored(*extra[2:], closed_PN1J))
         parts.append(attention.stored(all_keys, all_values, visible_PNWJ))
+        if window is not None:
+          parts = [attention.within(part, turns[0], keys_PNJ, window)
+                   for part, keys_PNJ in zip(parts, places_PNJ, strict=True)]
         return attention.attend(queries, parts), kept
-      return block(x, cos_sin, attend)
+      return block(x, places.turned(turns, local), attend)
 
     read = (prefix.keys, prefix.values, cache.closed_keys, cache.closed_values)
     x = embed(params, tokens_PNW)
@@ -196,24 +181,26 @@ def _trunk(shape: Shape):
       # The cache is carried and written in place; as a scanned input it would be copied each token.
       def body(carry, xs):
         x, all_keys, all_values, i = carry
+        local = xs[-1] if shape.local else False
 
         def write(new_keys, new_values):
-          keys_ = writes.put(all_keys, new_keys[None], i, 0, 0, 0, 0, local)
-          values_ = writes.put(all_values, new_values[None], i, 0, 0, 0, local, 0)
+          keys_ = writes.put(all_keys, new_keys[None], i, 0, 0, 0, 0, slot)
+          values_ = writes.put(all_values, new_values[None], i, 0, 0, 0, slot, 0)
           return keys_[i], values_[i], (keys_, values_)
 
-        x, kept = run(bound(xs[0]), x, xs[1:], write)
+        x, kept = run(bound(xs[0]), x, xs[1:5], write, local)
         return (x, *kept, i + 1), None
 
       carry = (x, cache.keys, cache.values, jnp.int32(0))
-      (x, new_keys, new_values, _), _ = jax.lax.scan(body, carry, (params['layers'], *read))
+      flags = (blocks.flags(shape),) if shape.local else ()
+      (x, new_keys, new_values, _), _ = jax.lax.scan(body, carry, (params['layers'], *read, *flags))
     else:
-      def step(block, x, extra):
+      def step(block, x, extra, local):
         def write(keys_, values_):
-          keys_ = writes.put(extra[4], keys_, 0, 0, 0, 0, local)
-          values_ = writes.put(extra[5], values_, 0, 0, 0, local, 0)
+          keys_ = writes.put(extra[4], keys_, 0, 0, 0, 0, slot)
+          values_ = writes.put(extra[5], values_, 0, 0, 0, slot, 0)
           return keys_, values_, (keys_, values_)
-        return run(block, x, extra[:4], write)
+        return run(block, x, extra[:4], write, local)
 
       x, (new_keys, new_values) = blocks.each(dataclasses.replace(shape, remat=False), bound,
                                               params, x, (*read, cache.keys, cache.values), step)

@@ -16,6 +16,7 @@ from grpo import ranges
 from grpo.learn import actors
 from grpo.learn import checkpoint
 from grpo.learn import loop
+from grpo.learn import pretrained
 from grpo.learn import record
 from grpo.rollout import choose as choices
 from grpo.rollout import sampler
@@ -53,8 +54,8 @@ def load_all(folder: pathlib.Path, *, every: bool = True):
     raise ValueError(f'{path} is unreadable: it should hold config, seeds and settings of a run '
                      f'({type(error).__name__}: {error})') from error
   programs = loop.Programs(config, names)
-  params = None
-  shapes = programs.initial.eval_shape(np.asarray(seeds, np.int32), params, values)
+  given, frozen = pretrained.load(config, len(seeds))
+  shapes = programs.initial.eval_shape(np.asarray(seeds, np.int32), given, values, frozen)
   with checkpoint.Checkpointer(folder / 'checkpoints') as store:
     newest = store.restore_latest(shapes)
     if newest is None:
@@ -94,12 +95,13 @@ def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature
     raise ValueError(f'temperature: must be above 0, got {heat}; greedy takes the likeliest token')
   chosen = (choices.top_k(top_k) if top_k is not None else
             choices.top_p(top_p) if top_p is not None else choices.greedy if greedy else None)
+  frozen = pretrained.load(config, len(seeds))[1]
   actor = build.actor(config)
   knobs = actor.knobs | ({'heldout': 1} if heldout and 'heldout' in actor.knobs else {})
 
-  def evaluate(params):
+  def evaluate(params, frozen):
     sampled = sampler.sample(
-        actor.policy, params, actor.task, actor.layout, knobs,
+        build.actor(config, frozen=frozen).policy, params, actor.task, actor.layout, knobs,
         keys.stream(keys.root(0), 'evaluate'), step=0, prompts=prompts, samples=repeats,
         temperature=heat, axis_name=loop.AXIS, choose=chosen, forget=config['window']['forget'])
     reward_PG = jnp.sum(sampled.rewards, axis=(2, 3))
@@ -108,7 +110,7 @@ def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature
         sampled.truncated)
 
   solved, reward, length, cut = jax.device_get(
-      jax.jit(jax.vmap(evaluate, axis_name=loop.AXIS))(state.params))
+      jax.jit(jax.vmap(evaluate, axis_name=loop.AXIS, in_axes=(0, None)))(state.params, frozen))
   rows = []
   for i, seed in enumerate(seeds):
     rows.append(dict(seed=seed, success=float(solved[i].mean()), reward=float(reward[i]),
@@ -165,6 +167,7 @@ def elsewhere(folder: pathlib.Path, tests: Mapping[str, Mapping[str, float]],
     raise ValueError(f'tests: {", ".join(sorted({*names} - {*used}))}: only fields of '
                      f'{", ".join(build.ACTOR_FIELDS)} can differ in a test')
   evaluate = actors.programs(json.dumps(subset, sort_keys=True), names)[0]
+  frozen = pretrained.load(config, len(seeds))[1]
   found = {}
   for name, test in tests.items():
     values = []
@@ -173,5 +176,6 @@ def elsewhere(folder: pathlib.Path, tests: Mapping[str, Mapping[str, float]],
       for part in path.split('.'):
         value = value[part]
       values.append(np.full(len(seeds), test.get(path, value), np.float32))
-    found[name] = np.asarray(evaluate(state.params, state.key, step, tuple(values))[0]).tolist()
+    found[name] = np.asarray(
+        evaluate(state.params, state.key, step, tuple(values), frozen)[0]).tolist()
   return found

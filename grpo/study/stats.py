@@ -20,7 +20,7 @@ from scipy import special
 
 __all__ = ['Interval', 'Comparison', 'iqm', 'mean_of_strata', 'bootstrap', 'improvement',
            'paired_improvement', 'compare', 'holm', 'benjamini_hochberg', 'minimum_effect',
-           'verdict']
+           'verdict', 'wilson']
 
 Strata = Sequence[np.ndarray]
 
@@ -282,3 +282,11 @@ def verdict(comparison: Comparison, corrected_p: float, *, alpha: float = 0.05) 
   if corrected_p < alpha and d.high < 0:
     return 'worse'
   return 'not distinguishable'
+
+
+def wilson(share, count: int, z: float = 1.96):
+  """(low, high) of a share of `count` independent trials: Wilson 1927, J. Am. Stat. Assoc. 22."""
+  share = np.asarray(share, np.float64)
+  middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+  half = z * np.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2) / (1 + z * z / count)
+  return middle - half, middle + half

@@ -1,4 +1,7 @@
-"""Tasks. `__all__` is the list of names that a config may choose; each module has a `make`."""
+"""Tasks. `__all__` is the list of names that a config may choose; each module has a `make`.
+
+`TEXT` are those that are asked in the words of a language model, and need one.
+"""
 
 from grpo.tasks import arithmetic
 from grpo.tasks import countdown
@@ -13,3 +16,5 @@ from grpo.tasks import triage
 
 __all__ = ['arithmetic', 'countdown', 'programs', 'ladder', 'horizon', 'keychain', 'sokoban',
            'line', 'meeting', 'triage']
+
+TEXT = ('chat_sums',)
