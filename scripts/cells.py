@@ -38,6 +38,8 @@ from scripts import locks
 COUNTERS = ('rollouts', 'tokens_sampled', 'tokens_trained', 'policy_flops', 'critic_flops')
 COLUMNS = ('experiment', 'arm', 'task', 'setting', 'horizon', 'seed', 'success_last', 'success_auc',
            'steps', *COUNTERS, 'commit', 'versions', 'config_hash')
+# Overrides of size smoke, which shows that things run and nothing else: tables compile in seconds.
+TABLES = {'model': dict(name='tabular', scale=0.5), 'clone.steps': 0}
 _PACKAGES = ('jax', 'flax', 'optax', 'numpy')
 
 

@@ -11,11 +11,14 @@ cells have a result.
 
 An experiment with a sweep.py is trained: its workdir keeps what has run. One with a run.py is
 computed: results of its size that lie in its folder are drawn as they are, unless --workdir or
---force asks for new ones. --name=all does every experiment, each in its own folder below --workdir;
-one that fails is named at the end and the others go on.
+--force asks for new ones. --name=all does every experiment, each in its own folder below --workdir,
+as many at a time as there are cores; one that fails is named at the end and the others go on. The
+flags --launcher and --slurm... are those of scripts.sweep, for what is trained.
 """
 
+import os
 import pathlib
+import sys
 
 from absl import flags
 
@@ -23,6 +26,8 @@ from scripts import cells
 from scripts import cli
 from scripts import compute
 from scripts import experiment
+from scripts import many
+from scripts import workers
 
 _NAME = flags.DEFINE_string('name', None, 'Name of a folder in experiments/, or all.',
                             required=True)
@@ -30,8 +35,6 @@ _SIZE = flags.DEFINE_enum('size', 'small', experiment.SIZES,
                           'smoke: seconds; small: minutes on two cores; full: an accelerator.')
 _WORKDIR = cli.folder_flag('workdir', 'Where the runs are; by default runs/NAME-SIZE.')
 _OUT = cli.folder_flag('out', 'Folder for the files; made if missing.')
-_PROCESSES = flags.DEFINE_integer('processes', 0, 'As in scripts.sweep.', lower_bound=0)
-_RUNNER = flags.DEFINE_string('runner', 'scripts.experiment:run_cell', 'As in scripts.sweep.')
 _FORCE = flags.DEFINE_bool('force', False, 'Compute again what is computed without training.')
 
 
@@ -41,8 +44,7 @@ def _trained(name, workdir, out):
   if apart:  # before hours of training, rather than after
     experiment.experiment(name)
     experiment.check_folder(out, 'out', name, _SIZE.value)
-  code = experiment.run(name, _SIZE.value, workdir, processes=_PROCESSES.value,
-                        runner=_RUNNER.value)
+  code = experiment.run(name, _SIZE.value, workdir, **workers.asked())
   if code or not apart:
     return code
   for file in experiment.FILES[:2]:
@@ -52,33 +54,45 @@ def _trained(name, workdir, out):
   return 0
 
 
-def _one(name, below=''):
-  """Runs and draws one experiment; `below` is its folder inside --workdir and --out."""
+def _folders(name):
+  """(workdir, out) of one experiment."""
   workdir = pathlib.Path(_WORKDIR.value or f'runs/{name}-{_SIZE.value}')
-  workdir = workdir / below if _WORKDIR.value else workdir
   if _OUT.value:
-    out = pathlib.Path(_OUT.value) / below
-  else:
-    out = workdir if _SIZE.value == 'smoke' else cli.ROOT / 'experiments' / name
+    return workdir, pathlib.Path(_OUT.value)
+  return workdir, workdir if _SIZE.value == 'smoke' else cli.ROOT / 'experiments' / name
+
+
+def _one(name):
+  """Runs and draws one experiment."""
+  workdir, out = _folders(name)
   if name in compute.names():
     return compute.run(name, _SIZE.value, workdir, out, force=_FORCE.value,
                        committed=not _WORKDIR.value)
   return _trained(name, workdir, out)
 
 
-def _all(names):
-  """Every experiment; returns 1 if any failed."""
-  failed = {}
-  for name in names:
-    print(f'== {name}', flush=True)
-    try:
-      code = _one(name, below=name)
-      reason = f'exit code {code}' if code else ''
-    except Exception as error:  # the others shall go on, whatever it was
-      reason = f'{type(error).__name__}: {" ".join(str(error).split())}'
-    if reason:
-      failed[name] = reason
-  print(f'{len(names) - len(failed)} of {len(names)} experiments are done')
+def command(name: str, processes: int) -> list[str]:
+  """The command that does one of all experiments, in its folder below --workdir and --out."""
+  folders = [f'--{flag.name}={pathlib.Path(flag.value).absolute() / name}'
+             for flag in (_WORKDIR, _OUT) if flag.value]
+  force = ['--force'] if _FORCE.value else []
+  return [sys.executable, '-m', 'scripts.figures', f'--name={name}', f'--size={_SIZE.value}',
+          *folders, *force, *workers.again(processes)]
+
+
+def _all():
+  """Every experiment, as many at a time as there are cores; returns 1 if any failed."""
+  cores = min(len(os.sched_getaffinity(0)), 8)
+  jobs = (workers.processes() or cores) if workers.local() else 1
+  # Those that are trained take longest: they begin, and the others fill the gaps.
+  names = [*experiment.names(), *compute.names()]
+  for name in [name for name in names if experiment.lacks(name)]:
+    print(f'{name} is left out: it needs the package {experiment.lacks(name)}')
+    names.remove(name)
+  logs = pathlib.Path(_WORKDIR.value or 'runs') / 'logs'
+  failed = many.run({name: command(name, 1 if workers.local() else workers.processes())
+                     for name in names}, jobs, logs)
+  print(f'{len(names) - len(failed)} of {len(names)} experiments are done; logs are in {logs}')
   for name, reason in failed.items():
     print(f'  {name}: {reason}')
   return 1 if failed else 0
@@ -88,10 +102,7 @@ def main(argv):
   del argv
   known = sorted({*experiment.names(), *compute.names()})
   if _NAME.value == 'all':
-    lacking = {name: package for name in known if (package := experiment.lacks(name))}
-    for name, package in lacking.items():
-      print(f'{name} is left out: it needs the package {package}')
-    return _all([name for name in known if name not in lacking])
+    return _all()
   if _NAME.value not in known:
     raise cli.unknown('experiment', _NAME.value, [*known, 'all'])
   return _one(_NAME.value)

@@ -5,6 +5,7 @@ has one whose workers are jobs of a cluster.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+import contextlib
 import functools
 import json
 import os
@@ -89,7 +90,7 @@ def clock(seconds: float) -> str:
   return f'{hours}:{minutes:02}:{seconds:02}' if hours else f'{minutes}:{seconds:02}'
 
 
-def _stop(processes):
+def stop(processes) -> None:
   """Asks workers to save and end; after a minute, or a second interrupt, ends them."""
   for process in processes:
     process.terminate()
@@ -103,8 +104,21 @@ def _stop(processes):
       process.wait()
 
 
-def _terminated(signum, frame):
-  raise cli.Terminated
+@contextlib.contextmanager
+def terminable():
+  """Inside, SIGTERM raises Terminated: a launcher ends as one that was interrupted.
+
+  `timeout` and others signal twice; the second must not leave workers without a launcher.
+  """
+  def raise_it(signum, frame):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise cli.Terminated
+
+  handler = signal.signal(signal.SIGTERM, raise_it)
+  try:
+    yield
+  finally:
+    signal.signal(signal.SIGTERM, handler)
 
 
 class Live:
@@ -213,28 +227,24 @@ class Launcher:
         order=order(todo, self.processes)), indent=1))
     live = Live()
     workers = {}
-    # A terminated launcher ends as one that was interrupted: with its workers.
-    handler = signal.signal(signal.SIGTERM, _terminated)
-    try:
-      for k in range(self.processes):
-        workers[k] = self._start(k)
-      while workers:
-        time.sleep(0.1)
-        for k, process in list(workers.items()):
-          code = process.poll()
-          if code is None:
-            continue
-          replacement = self._bury(k, code) if code != 0 else None
-          if replacement is None:
-            del workers[k]
-          else:
-            workers[k] = replacement
-        live.show(self._line(self.failures()))
-    finally:
-      # `timeout` and others signal twice; the second must not leave workers without a launcher.
-      signal.signal(signal.SIGTERM, signal.SIG_IGN)
-      _stop(workers.values())
-      signal.signal(signal.SIGTERM, handler)
+    with terminable():
+      try:
+        for k in range(self.processes):
+          workers[k] = self._start(k)
+        while workers:
+          time.sleep(0.1)
+          for k, process in list(workers.items()):
+            code = process.poll()
+            if code is None:
+              continue
+            replacement = self._bury(k, code) if code != 0 else None
+            if replacement is None:
+              del workers[k]
+            else:
+              workers[k] = replacement
+          live.show(self._line(self.failures()))
+      finally:
+        stop(workers.values())
     failed = self.failures()
     live.show(self._line(failed), last=True)
     for name in self.plan:

@@ -18,36 +18,19 @@ from absl import flags
 
 from scripts import cli
 from scripts import experiment
-from scripts import slurm
+from scripts import workers
 
 _EXPERIMENT = flags.DEFINE_string(
     'experiment', None, 'Name of a folder in experiments/.', required=True)
 _SIZE = flags.DEFINE_enum('size', 'small', experiment.SIZES,
                           'smoke: seconds; small: minutes on two cores; full: an accelerator.')
 _WORKDIR = cli.folder_flag('workdir', 'Folder of the results; made if missing.', required=True)
-_PROCESSES = flags.DEFINE_integer(
-    'processes', 0, 'Workers: processes, each with its share of the cores, or jobs. 0: one for '
-    'each core of this machine, at most 8.', lower_bound=0)
-_LAUNCHER = flags.DEFINE_enum('launcher', 'local', ['local', 'slurm'], 'Where the workers run.')
-_CLUSTER = flags.DEFINE_enum('slurm_cluster', 'slurm', slurm.CLUSTERS,
-                             'local: jobs of --launcher=slurm run on this machine, to try them.')
-_MINUTES = flags.DEFINE_integer('slurm_minutes', 60, 'Time limit of a job.', lower_bound=1)
-_CORES = flags.DEFINE_integer('slurm_cpus', 1, 'Cores of a job.', lower_bound=1)
-_GPUS = flags.DEFINE_integer('slurm_gpus', 0, 'Accelerators of a job.', lower_bound=0)
-_MORE = flags.DEFINE_multi_string(
-    'slurm', [], 'NAME=VALUE, a further parameter of submitit, such as slurm_partition=long.')
-_RUNNER = flags.DEFINE_string(
-    'runner', 'scripts.experiment:run_cell', 'MODULE:FUNCTION that runs one cell.')
 
 
 def main(argv):
   del argv
-  start = None
-  if _LAUNCHER.value == 'slurm':
-    start = slurm.starter(_CLUSTER.value, _MINUTES.value, _CORES.value, _GPUS.value,
-                          slurm.parameters(_MORE.value))
   return experiment.run(_EXPERIMENT.value, _SIZE.value, pathlib.Path(_WORKDIR.value),
-                        processes=_PROCESSES.value, runner=_RUNNER.value, start=start)
+                        **workers.asked())
 
 
 if __name__ == '__main__':

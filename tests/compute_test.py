@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import os
 import pathlib
+import sys
 import types
 from unittest import mock
 
@@ -13,7 +15,10 @@ import matplotlib.figure
 from grpo.study import frames
 from scripts import cli
 from scripts import compute
+from scripts import experiment
 from scripts import figures
+from scripts import many
+from scripts import workers
 from tests import fake_runner
 
 COMMITTED = [name for name in compute.names()
@@ -103,19 +108,48 @@ class ComputeTest(parameterized.TestCase):
 
 class AllTest(absltest.TestCase):
 
-  def test_one_that_fails_is_named_and_the_others_go_on(self):
-    def one(name, below):
-      self.assertEqual(name, below)
-      if name == 'b':
-        raise ValueError('no\nway')
-      return 1 if name == 'c' else 0
+  def setUp(self):
+    super().setUp()
+    self.folder = fake_runner.folder(self)
 
-    with mock.patch.object(figures, '_one', one), contextlib.redirect_stdout(
-        io.StringIO()) as text:
-      self.assertEqual(figures._all(['a', 'b', 'c', 'd']), 1)
-      self.assertEqual(figures._all(['a', 'd']), 0)
-    self.assertIn('2 of 4 experiments are done\n  b: ValueError: no way\n  c: exit code 1',
-                  text.getvalue())
+  def python(self, code):
+    return [sys.executable, '-c', code]
+
+  def test_one_that_fails_is_named_and_the_others_go_on(self):
+    failed = many.run(dict(
+        a=self.python('print("well")'), b=self.python('print("x"); raise ValueError("no way")'),
+        c=self.python('import os; os.kill(os.getpid(), 9)'), d=self.python('print("done")')),
+                      jobs=2, logs=self.folder)
+    self.assertEqual(failed, dict(b='exit code 1: ValueError: no way', c='ended by SIGKILL'))
+    self.assertEqual((self.folder / 'd.log').read_text(), 'done\n')
+
+  def test_commands_share_the_cores(self):
+    cores = sorted(os.sched_getaffinity(0))
+    tell = self.python('import os; print(sorted(os.sched_getaffinity(0)), '
+                       'os.environ["GLIBC_TUNABLES"])')
+    self.assertEqual(many.run(dict(a=tell), jobs=9, logs=self.folder), {})
+    self.assertIn(str(cores), (self.folder / 'a.log').read_text())
+    names = [f'n{i}' for i in range(2 * len(cores))]
+    self.assertEqual(many.run(dict.fromkeys(names, tell), jobs=99, logs=self.folder), {})
+    seen = {(self.folder / f'{name}.log').read_text().split(']')[0] for name in names}
+    self.assertTrue(all(text.count(',') == 0 for text in seen), seen)
+
+  def test_all_does_each_in_a_folder_of_its_own(self):
+    flag = lambda name, value: types.SimpleNamespace(name=name, value=value)
+    given = dict(_NAME=flag('name', 'all'), _SIZE=flag('size', 'smoke'), _OUT=flag('out', None),
+                 _WORKDIR=flag('workdir', str(self.folder)), _FORCE=flag('force', True))
+    asked = dict(processes=lambda: 2, local=lambda: True, again=lambda n: [f'--processes={n}'])
+    with mock.patch.object(many, 'run', return_value=dict(snr='exit code 1: no way')) as run, \
+        contextlib.redirect_stdout(io.StringIO()) as text, \
+        mock.patch.multiple(figures, **given), mock.patch.multiple(workers, **asked):
+      self.assertEqual(figures.main([]), 1)
+    commands, jobs, logs = run.call_args.args
+    self.assertEqual(set(commands), {*experiment.names(), *compute.names()})
+    self.assertEqual((jobs, logs), (2, self.folder / 'logs'))
+    snr = commands['snr']
+    self.assertEqual(snr[1:], ['-m', 'scripts.figures', '--name=snr', '--size=smoke',
+                               f'--workdir={self.folder}/snr', '--force', '--processes=1'])
+    self.assertIn('  snr: exit code 1: no way', text.getvalue())
 
 
 class CommittedTest(parameterized.TestCase):

@@ -25,6 +25,7 @@ ARROWS = {
     'rollout': VOCABULARY | {'objective', 'tasks', 'models', 'rollout'},
     'slots': VOCABULARY | {'objective'},
     'build': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'slots'},
+    'verify': VOCABULARY | {'verify'},
     'ranges': set(),
     'slotted': set(),
     'check': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'build', 'ranges', 'slotted'},

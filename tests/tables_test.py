@@ -144,6 +144,8 @@ class TablesTest(parameterized.TestCase):
     got = {r['arm']: r['success_flops'] for r in tables.equal_flops(curves, rows)}
     self.assertAlmostEqual(got['base'], 0.8)
     self.assertAlmostEqual(got['ppo'], 0.6)
+    free = [dict(r, policy_flops=0, critic_flops=0) for r in rows]  # tables cost nothing
+    self.assertEqual([r['success_flops'] for r in tables.equal_flops(curves, free)], [0.8, 1.0])
 
   def test_text_and_markdown(self):
     made = tables.blocks(make(dict(base=0.0, up=0.2)), base='base')

@@ -35,7 +35,7 @@ def overrides(bootstrap: str, size: str) -> dict:
              'train.minibatches': 2, 'train.learning_rate': 3e-3, 'train.warmup': 10,
              'steps': 15, 'log_every': 5, 'checkpoint.every': 15}
   elif size == 'smoke':
-    made |= {'clone.steps': 20, 'steps': 4, 'log_every': 2, 'checkpoint.every': 4}
+    made |= sweep_cells.TABLES | {'steps': 4, 'log_every': 2, 'checkpoint.every': 4}
   if bootstrap == 'critic' and size == 'small':
     made['method.critic.learning_rate'] = made['train.learning_rate']
   return made

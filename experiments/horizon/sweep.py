@@ -36,8 +36,7 @@ def overrides(arm: str, size: str) -> dict:
     if macro > 1:  # 400 steps, the default, took its clone to 0.15 only
       made['clone.steps'] = 1600
   elif size == 'smoke':
-    made |= {'model.layers': 1, 'clone.steps': 20, 'steps': 2, 'log_every': 2,
-             'checkpoint.every': 2}
+    made |= sweep_cells.TABLES | {'steps': 2, 'log_every': 2, 'checkpoint.every': 2}
   if arm == 'chunked':
     made['method.chunk'] = dict(name='turns', length=2)
   if arm in ('ppo', 'sao') and size == 'small':

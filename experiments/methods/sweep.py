@@ -44,6 +44,8 @@ def setting(task: str, size: str) -> dict:
     shared |= {'task.horizon': TURNS, 'task.decisive': 2, 'window.turns': TURNS}
   if size == 'full':
     return shared
+  if size == 'smoke':
+    return shared | sweep_cells.TABLES
   if task == 'arithmetic':  # as in experiments/quickstart; smaller models did not learn
     return shared | {'model.layers': 1, 'clone.pass_rate': 0.75, 'clone.learning_rate': 2e-3,
                      'train.learning_rate': 1e-3, 'train.warmup': 10, 'train.b2': 0.99}

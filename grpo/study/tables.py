@@ -230,7 +230,8 @@ def equal_flops(curves: Sequence[Row], rows: Sequence[Row]) -> list[dict[str, An
   out = []
   for r in rows:
     steps, success = zip(*sorted(runs[r['arm'], r['task'], r['setting'], r['seed']]), strict=True)
-    share = budget[r['task'], r['setting']] / total(r)
+    # A table for a policy multiplies nothing.
+    share = budget[r['task'], r['setting']] / total(r) if total(r) else 1.0
     out.append(dict(r, success_flops=float(np.interp(share * r['steps'], steps, success))))
   return out
 
