@@ -117,6 +117,8 @@ def fields(name: str) -> ml_collections.ConfigDict:
     t.sources = 1                          # m, sources that tell the cue of a turn
     t.max_sources = t.get_ref('sources') + 0   # room, in sources; at least sources
     t.unreliable = 0.0                     # e, probability that a source lies all episode long
+    t.fatal = 0.0                          # 1: an episode that is lost ends at once
+    t.manner = 0.0                         # -1 to 1: share of the reward for even or odd actions
   return t
 
 

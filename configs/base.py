@@ -54,10 +54,14 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   c.log_every = by(5, 20, 50)     # steps between log points; divides `steps`
 
   c.task = _tasks.interventions(_tasks.fields(task)) if room else _tasks.fields(task)
+  # Knobs that follow the training step: name of the knob -> slot of tasks/schedules.py.
+  c.schedule = ml_collections.ConfigDict()
   c.window = ml_collections.ConfigDict()
   c.window.turns = 16               # new turns of one context window; an episode of more is cut
   c.window.carry = 1                # turns copied into the next window; used from two windows on
   c.window.forget = 0               # of these the oldest that are lost; at least one must stay
+  c.window.summary = 0              # B, tokens of a summary at the end of a full window; 0: none
+  c.window.compactions = -1         # C, windows after the first at most; -1: as many as it takes
 
   c.sample = ml_collections.ConfigDict()
   c.sample.prompts = by(8, 16, 128)   # P, prompts a step; divisible by minibatches * micro
@@ -121,11 +125,13 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   u.epochs = 1                      # passes over a batch
   u.minibatches = by(2, 4, 4)     # optimiser updates a pass; prompts are split, never a group
   u.micro = 1                       # parts of one update, to save memory; changes no result
+  u.summaries = 1                   # 1: summaries are trained like actions; 0: only written
   u.learning_rate = by(1e-3, 5e-4, 1e-5)
   u.warmup = 0                      # updates in which the rate rises from 0
   u.b1, u.b2, u.eps = 0.9, 0.95, 1e-8   # of Adam
   u.weight_decay = 0.0
   u.clip_norm = 1.0                 # norm that the whole gradient is cut to
+  u.compare = 0                     # 1 logs the cosine of a step's gradient with that of the last
 
   c.evaluate = ml_collections.ConfigDict()
   c.evaluate.prompts = by(32, 256, 512)   # prompts scored at each log point

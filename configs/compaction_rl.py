@@ -5,8 +5,8 @@ arXiv:2607.05378, section 3
   python -m scripts.train --config=configs/compaction_rl.py:smoke --workdir=runs/compaction_rl
 
 length: what the adaptive lambda counts, rollout or segment; the paper does not say. Episodes of
-several windows are the point: add --config.task.horizon=32, twice window.turns. Windows carry the
-last turns over; they write no summary.
+several windows are the point: add --config.task.horizon=32, twice window.turns, and as in the paper
+--config.window.summary=4 --config.window.carry=2 --config.window.compactions=3.
 """
 
 from configs import base

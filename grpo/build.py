@@ -25,15 +25,17 @@ from grpo.models import tokenizer
 from grpo.models import transformer
 from grpo.objective import method as methods
 from grpo.rollout import branch
+from grpo.rollout import compaction
 from grpo.rollout import delays
 from grpo.tasks import base as task_base
 from grpo.tasks import interventions
+from grpo.tasks import schedules
 
 __all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'ACTOR_FIELDS']
 
 # Sections of a config that decide what an actor is and how it is cloned and evaluated. Arms that
 # agree on them share those compiled programs and the warm start.
-ACTOR_FIELDS = ('task', 'window', 'model', 'clone', 'evaluate')
+ACTOR_FIELDS = ('task', 'schedule', 'window', 'model', 'clone', 'evaluate')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Actor:
   policy: models.Policy
   clone_optimiser: optax.GradientTransformation
   config: Mapping[str, Any]   # the same numbers, as nested dicts
+  schedule: dict[str, Callable] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Parts:
   optimiser: optax.GradientTransformation
   critic_optimiser: optax.GradientTransformation | None
   config: Mapping[str, Any]   # the same numbers, as nested dicts
+  schedule: dict[str, Callable] = dataclasses.field(default_factory=dict)  # knob -> of the step
 
 
 def plain(config, overrides: Mapping[str, Any] | None = None) -> dict:
@@ -105,7 +109,7 @@ def parts(config, overrides: Mapping[str, Any] | None = None, frozen=None) -> Pa
       optimiser=_optimiser(c['train'], c['train']['learning_rate']),
       critic_optimiser=critic and _optimiser(
           c['train'], c['method']['critic']['learning_rate']),
-      config=c)
+      config=c, schedule=_schedule(c['schedule'], knobs))
 
 
 def actor(config, overrides: Mapping[str, Any] | None = None, frozen=None) -> Actor:
@@ -114,11 +118,13 @@ def actor(config, overrides: Mapping[str, Any] | None = None, frozen=None) -> Ac
   task, layout, knobs, policy, _ = _world(c, dict(name='none'), frozen)
   optimiser = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(c['clone']['learning_rate']))
   return Actor(task=task, layout=layout, knobs=knobs, policy=policy, clone_optimiser=optimiser,
-               config=c)
+               config=c, schedule=_schedule(c['schedule'], knobs))
 
 
 def _world(c, critic_spec, frozen):
   task, knobs = _task(c['task'], c['model'])
+  if c['window']['summary']:  # in a window without a summary too, so that weights fit any window
+    task = compaction.speaks(task)
   layout = _layout(task, c['window'])
   policy, critic = _models(c['model'], critic_spec, task, layout, frozen)
   return task, layout, knobs, policy, critic
@@ -161,8 +167,16 @@ def _text(path):
   return dict(tokenizer=tokenizer.load(path), size=hf.shape(path).vocab)
 
 
+def _schedule(spec, knobs):
+  """Knobs that follow the step, by name."""
+  for name in spec:
+    if name not in knobs:
+      raise ValueError(f'schedule: the task has no knob {name!r}{slots.nearest(name, knobs)}')
+  return {name: slots.slot(schedules, spec[name], f'schedule.{name}') for name in sorted(spec)}
+
+
 def _layout(task, window):
-  """Windows of a task: one, if its longest episode fits, else as many as it takes."""
+  """Windows of a task: one, if its longest episode fits, else as many as it takes and may take."""
   if window['turns'] < 1:
     raise ValueError(f'window.turns: must be at least 1, got {window["turns"]}')
   sizes = dict(prompt=task.prompt_len, action=task.action_len, observation=task.observation_len)
@@ -173,7 +187,10 @@ def _layout(task, window):
     raise ValueError(f'window.carry: must be in 1..window.turns ({window["turns"]}) when an '
                      f'episode of {task.max_turns} turns takes several windows, got {carry}')
   segments = -(-(task.max_turns - carry) // window['turns'])
-  return types.Layout(turns=window['turns'], segments=segments, carry=carry, **sizes)
+  if window['compactions'] >= 0:
+    segments = min(segments, window['compactions'] + 1)
+  return types.Layout(turns=window['turns'], segments=segments, carry=carry,
+                      summary=window['summary'] if segments > 1 else 0, **sizes)
 
 
 def _models(spec, critic_spec, task, layout, frozen):

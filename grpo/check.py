@@ -17,6 +17,7 @@ __all__ = ['check', 'rules']
 # Tasks that have a potential, and those with an answer of one token.
 POTENTIAL = ('horizon', 'ladder', 'keychain', 'sokoban')
 ANSWER = ('meeting', 'triage')
+ONE_TURN = ('arithmetic', 'countdown', 'programs')
 
 
 def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
@@ -69,9 +70,7 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
       f'audit.every={a["every"]} must be a multiple of log_every={c["log_every"]}, or 0 for none')
   yield a['estimators'] not in ('near', 'all'), (
       f'audit.estimators: allowed are near and all, got {a["estimators"]}')
-  w = c['window']
-  yield slotted.number(w['forget']) and not 0 <= w['forget'] < max(w['carry'], 1), (
-      f'window.forget={w["forget"]}: must be in 0..window.carry-1, and window.carry={w["carry"]}')
+  yield from _window(c)
   d = s['delay']
   yield d['name'] != 'constant' and s['lag'] == 0, (
       f'sample.delay={d["name"]} needs sample.lag of at least 1: the steps a single rollout waits')
@@ -90,6 +89,7 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
                       ('train.clip_norm', u['clip_norm']),
                       ('clone.learning_rate', c['clone']['learning_rate'])):
     yield slotted.number(value) and not value > 0, f'{path}: must be above 0, got {value}'
+  yield u['compare'] not in (0, 1), f'train.compare: allowed are 0 and 1, got {u["compare"]}'
   yield slotted.number(u['learning_rate']) and u['learning_rate'] < 0, (
       f'train.learning_rate: must be at least 0, got {u["learning_rate"]}')
   for path, value in (('train.b1', u['b1']), ('train.b2', u['b2'])):
@@ -109,12 +109,36 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   yield pretrained and c['clone']['steps'] > 0, (
       f'clone.steps={c["clone"]["steps"]}: a model that comes from a file starts from its own '
       'weights, so it must be 0')
+  yield bool(c['schedule']) and a['every'] > 0, (
+      'schedule: an audit plays the knobs of task and knows no schedule; use audit.every=0')
+  yield bool(c['schedule']) and m['returns']['name'] == 'potential_look_ahead', (
+      'schedule: the potential of a step is that of the knobs of task; use no schedule')
   yield from _task(c['task'])
   yield from _scene(c['task'])
   yield m['returns']['name'] == 'potential_look_ahead' and c['task']['name'] not in POTENTIAL, (
       f'method.returns=potential_look_ahead: task {c["task"]["name"]} has no potential')
   if m['returns']['name'] == 'information_gain':
     yield from _answered(c['task'])
+
+
+def _window(c):
+  w, t, m = c['window'], c['task'], c['method']
+  yield slotted.number(w['forget']) and not 0 <= w['forget'] < max(w['carry'], 1), (
+      f'window.forget={w["forget"]}: must be in 0..window.carry-1, and window.carry={w["carry"]}')
+  yield w['compactions'] < -1, (
+      f'window.compactions: must be at least 0, or -1 for as many as it takes; got '
+      f'{w["compactions"]}')
+  yield c['train']['summaries'] not in (0, 1), (
+      f'train.summaries: allowed are 0 and 1, got {c["train"]["summaries"]}')
+  if not w['summary']:
+    return
+  yield w['summary'] < 2, (
+      f'window.summary={w["summary"]}: must be 0, or at least 2: a word and the end')
+  yield t['name'] in ONE_TURN, (
+      f'window.summary={w["summary"]}: task {t["name"]} has one turn, and one window')
+  yield m['returns']['name'] == 'information_gain', (
+      'method.returns=information_gain asks for the answer at the start of a turn, where '
+      'window.summary may ask for a summary: use window.summary=0')
 
 
 def _task(t):
@@ -132,9 +156,11 @@ def _task(t):
           f'task.{knob}={t[knob]} does not fit in task.{room}={t[room]}')
       yield t[knob] < 0, f'task.{knob}: must be at least 0, got {t[knob]}'
   for knob in ('visibility', 'undo', 'drift', 'partial', 'unmarked', 'products', 'mixed', 'form',
-               'subgoal', 'brittle', 'hurry', 'unreliable', 'switch', 'lower'):
+               'subgoal', 'brittle', 'hurry', 'unreliable', 'switch', 'lower', 'fatal'):
     if knob in t and slotted.number(t[knob]):
       yield not 0 <= t[knob] <= 1, f'task.{knob}: must be in [0, 1], got {t[knob]}'
+  yield slotted.number(t.get('manner')) and not -1 <= t['manner'] <= 1, (
+      f'task.manner: must be in [-1, 1], got {t.get("manner")}')
   for knob in interventions.KNOBS:
     if knob in t and slotted.number(t[knob]):
       yield t[knob] < -1, f'task.{knob}: must be a turn, or -1 for never, got {t[knob]}'

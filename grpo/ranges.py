@@ -11,7 +11,7 @@ _SIZES = ('layers', 'hidden', 'heads', 'kv_heads', 'head_dim', 'mlp')
 # Dotted path, least value, and whether that value itself is allowed.
 _LEAST = (('train.eps', 0, False), ('train.weight_decay', 0, True), ('train.warmup', 0, True),
           ('train.learning_rate', 0, True), ('clone.steps', 0, True), ('clone.every', 1, True),
-          ('clone.prompts', 1, True), ('window.carry', 0, True),
+          ('clone.prompts', 1, True), ('window.carry', 0, True), ('window.summary', 0, True),
           ('method.entropy_coef', None, True),
           ('method.kl_coef', None, True), ('method.critic.learning_rate', 0, True),
           ('method.critic.warmup', 0, True), ('method.critic.clip', 0, True),
@@ -53,7 +53,7 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
 def _bounds(c):
   """Upper bounds of sizes."""
   turns = [f'task.{k}' for k in c['task'] if k in _TURNS or k.endswith('_at')]
-  turns += ['window.turns', 'window.carry']
+  turns += ['window.turns', 'window.carry', 'window.summary', 'window.compactions']
   most = {f'task.{k}': THINGS for k in c['task']} | {path: TURNS for path in turns}
   for path, bound in most.items():
     value = _at(c, path)

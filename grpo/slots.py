@@ -105,7 +105,7 @@ def method(spec, layout):
       kl_coef=spec['kl_coef'],
       entropy_coef=spec['entropy_coef'],
       aggregate=slot(aggregate, spec['aggregate'], 'method.aggregate',
-                      dict(length=layout.max_trained)),
+                     dict(length=layout.max_trained, window=layout.length)),
       auxiliary=_slots(auxiliary, spec['auxiliary'], 'method.auxiliary'),
       critic=_critic_spec(spec['critic']),
       correction=_slots(corrections, spec['correction'], 'method.correction'),

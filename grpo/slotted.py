@@ -11,14 +11,16 @@ GROUP = ('group_zscore', 'group_center', 'leave_one_out', 'group_mean_batch_std'
          'best_of_group', 'decoupled_zscore', 'center_whiten', 'gigpo', 'hgpo', 'mt_grpo', 'igpo',
          'empg', 'mixed_baseline', 'shared_prefix', 'tree_grpo', 'treerl', 'spo_tree')
 CRITIC_RETURNS = ('lambda_return', 'adaptive_lambda_return', 'bilevel_return',
-                  'cross_segment_return', 'adaptive_cross_segment_return')
+                  'adaptive_segment_return', 'cross_segment_return',
+                  'adaptive_cross_segment_return')
 CRITIC_ADVANTAGES = ('critic', 'critic_whiten', 'mixed_baseline')
 # Advantages that read which samples share a prefix.
 TREES = ('shared_prefix', 'tree_grpo', 'treerl', 'spo_tree')
 # Advantages of turns, and returns that add up tokens: a chunk of another size means something else.
 TURN_ADVANTAGES = ('gigpo', 'hgpo', 'mt_grpo', 'igpo', 'empg')
 TURN_RETURNS = ('information_gain',)
-TOKEN_RETURNS = ('bilevel_return', 'cross_segment_return', 'adaptive_cross_segment_return')
+TOKEN_RETURNS = ('bilevel_return', 'adaptive_segment_return', 'cross_segment_return',
+                 'adaptive_cross_segment_return')
 # Advantages that subtract a number from outside the batch, and the memories that keep one.
 OUTSIDE = ('minus_baseline', 'baseline_zscore')
 KEEPERS = ('running_mean', 'prompt_tracker')
@@ -214,5 +216,14 @@ def _labelled(m, s, u):
   yield advantages == 'decoupled_zscore' and not names['shape'], (
       'method.advantages=decoupled_zscore normalises several rewards, and there is one: add a slot '
       'to method.shape')
+  limits = [x.get('max_lag') for x in m['filter'].values() if x['name'] == 'fresh']
+  for label, x in m['weigh'].items():
+    delay = s['delay']
+    yield x['name'] == 'admission' and (
+        delay['name'] != 'by_length' or x.get('sigma') != delay.get('sigma')
+        or x.get('sigma') == 0 or [x.get('max_lag')] != limits), (
+            f'method.weigh.{label}: admission undoes what a filter fresh does to rollouts that '
+            'take the time of sample.delay=by_length: it needs both, with their max_lag and sigma, '
+            'and a sigma above 0')
   yield 'prefix_share' in names['weigh'] and s['group'] == 1, (
       'method.weigh: prefix_share compares the samples of a prompt, and sample.group=1')

@@ -34,6 +34,10 @@ class Layout:
   first token of an action is always real. Window 0 holds `carry + turns` new turns. A later window
   starts with the same prompt and a copy of the last `carry` turns (off the mask), then `turns` new
   ones. An episode has at most `carry + segments * turns` turns.
+
+  With `summary` above 0 a window is [ prompt | note | turn | turn | ... | note ]. A note is a word
+  that asks for a summary, and up to `summary` tokens of it. The policy writes the one behind the
+  turns if a window follows; there it stands, copied, before the turns. Window 0 has no copy.
   """
   prompt: int
   action: int
@@ -41,11 +45,14 @@ class Layout:
   turns: int
   segments: int = 1
   carry: int = 0
+  summary: int = 0
 
   def __post_init__(self):
     if self.segments > 1 and self.carry < 1:
       raise ValueError('a layout of several windows needs carry >= 1: the first action of a later '
                        'window follows the last observation of the window before')
+    if self.segments == 1 and self.summary > 0:
+      raise ValueError('a layout of one window has no summary: no window would start with it')
 
   @property
   def turn(self) -> int:
@@ -58,9 +65,19 @@ class Layout:
     return self.carry + self.turns
 
   @property
+  def note(self) -> int:
+    """Slots of a note: none without summaries."""
+    return 1 + self.summary if self.summary else 0
+
+  @property
+  def row(self) -> int:
+    """W, positions of one window behind its prompt."""
+    return self.slots * self.turn + 2 * self.note
+
+  @property
   def length(self) -> int:
     """L, positions of one window."""
-    return self.prompt + self.slots * self.turn
+    return self.prompt + self.row
 
   @property
   def max_turns(self) -> int:
@@ -74,14 +91,22 @@ class Layout:
 
   @property
   def action_slots(self) -> tuple[int, ...]:
-    """Positions in a window that an action token can take: the only ones ever scored."""
-    return tuple(self.prompt + k * self.turn + a
-                 for k in range(self.slots) for a in range(self.action))
+    """Positions in a window that an action token can take."""
+    low = self.prompt + self.note
+    return tuple(low + k * self.turn + a for k in range(self.slots) for a in range(self.action))
+
+  @property
+  def summary_slots(self) -> tuple[int, ...]:
+    """Positions in a window that a token of a summary takes when it is written.
+
+    These and the action slots are the only ones ever scored.
+    """
+    return tuple(range(self.length - self.summary, self.length))
 
   @property
   def max_trained(self) -> int:
     """Largest possible number of trained tokens of one episode."""
-    return self.max_turns * self.action
+    return self.max_turns * self.action + (self.segments - 1) * self.summary
 
 
 @pytree

@@ -61,6 +61,7 @@ class Cell:
       their last values, as 'length/wrong_last'.
     tests: name -> {dotted path: number}; where else the policy is tested after the last step. One
       program takes these numbers; results.csv has the success as 'test/NAME'.
+    passes: values of k; results.csv has pass@k and pass^k on `evaluate.prompts` held-out prompts.
     room: dotted path -> value; what the config of the tests has instead, such as a larger
       task.max_level. Nothing that the weights depend on.
   """
@@ -78,13 +79,15 @@ class Cell:
   watch: tuple[str, ...] = ()
   tests: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
   room: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  passes: tuple[int, ...] = ()
 
   def to_json(self) -> dict[str, Any]:
-    return dataclasses.asdict(self) | dict(seeds=list(self.seeds), watch=list(self.watch))
+    lists = {k: list(getattr(self, k)) for k in ('seeds', 'watch', 'passes')}
+    return dataclasses.asdict(self) | lists
 
   @classmethod
   def from_json(cls, data: Mapping[str, Any]) -> 'Cell':
-    return cls(**{**data, 'seeds': tuple(data['seeds']), 'watch': tuple(data['watch'])})
+    return cls(**{**data, **{k: tuple(data[k]) for k in ('seeds', 'watch', 'passes')}})
 
 
 def resolve(cell: Cell) -> ml_collections.ConfigDict:
@@ -116,6 +119,8 @@ def cell_id(cell: Cell) -> str:
   key = f'{config_hash(resolve(cell))} {list(cell.seeds)}'
   if cell.scalars:
     key += f' {sorted(cell.scalars.items())}'
+  if cell.passes:
+    key += f' {list(cell.passes)}'
   if cell.tests:
     key += f' {json.dumps([cell.tests, cell.room], sort_keys=True)}'
   name = re.sub(r'[^A-Za-z0-9_.]+', '_', f'{cell.arm}-{cell.task}-{cell.setting}'.replace('-', '.'))

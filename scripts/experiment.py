@@ -4,8 +4,8 @@ An experiment is a folder experiments/NAME with
 
   sweep.py  cells(size) -> list of cells.Cell; BASE, the arm that others are compared with; SCORE,
             a column of results.csv; and WORDS for more and less of it, if not better and worse;
-            rows(results) -> what is compared, if not the rows of results.csv themselves; and NEEDS,
-            a package beyond those of the project
+            rows(results, curves) -> what is compared, if not the rows of results.csv; and NEEDS, a
+            package beyond those of the project
   plot.py   figure(folder) -> a matplotlib figure, from results.csv and curves.csv in that folder
 """
 
@@ -70,6 +70,12 @@ def run_cell(cell: cells.Cell, workdir: pathlib.Path,
     from grpo.study import evaluation
     found = evaluation.elsewhere(workdir, cell.tests, cell.room)
     per_seed |= {f'test/{name}': success for name, success in found.items()}
+  if cell.passes:
+    from grpo.study import evaluation
+    found = evaluation.run(workdir, prompts=config.evaluate.prompts, repeats=max(cell.passes),
+                           passes=cell.passes, heldout=bool(config.evaluate.heldout))['seeds']
+    per_seed |= {f'pass{sign}{k}': [row[f'pass{sign}{k}'] for row in found]
+                 for sign in '@^' for k in cell.passes}
   watched = _watched(workdir / 'metrics.jsonl', cell.watch, seeds, out['steps'])
   return per_seed | watched | {
       'steps': out['steps'], 'tokens_sampled': out['sampled_tokens'],
@@ -116,7 +122,7 @@ def report(name: str, folder: pathlib.Path) -> str:
   """
   module = experiment(name)
   rows, curves = tables.read(folder / 'results.csv'), tables.read(folder / 'curves.csv')
-  compared = vars(module).get('rows', list)(rows)
+  compared = module.rows(rows, curves) if hasattr(module, 'rows') else rows
   made = tables.blocks(compared, base=module.BASE, score=module.SCORE,
                        words=vars(module).get('WORDS', tables.WORDS))
   equal = tables.blocks(tables.equal_flops(curves, rows), base=module.BASE, score='success_flops')

@@ -80,15 +80,12 @@ def command(name: str, processes: int) -> list[str]:
           *folders, *force, *workers.again(processes)]
 
 
-def _all():
-  """Every experiment, as many at a time as there are cores; returns 1 if any failed."""
+def _all(names):
+  """These experiments, as many at a time as there are cores; returns 1 if any failed."""
   cores = min(len(os.sched_getaffinity(0)), 8)
   jobs = (workers.processes() or cores) if workers.local() else 1
   # Those that are trained take longest: they begin, and the others fill the gaps.
-  names = [*experiment.names(), *compute.names()]
-  for name in [name for name in names if experiment.lacks(name)]:
-    print(f'{name} is left out: it needs the package {experiment.lacks(name)}')
-    names.remove(name)
+  names = sorted(names, key=lambda name: (name in compute.names(), name))
   logs = pathlib.Path(_WORKDIR.value or 'runs') / 'logs'
   failed = many.run({name: command(name, 1 if workers.local() else workers.processes())
                      for name in names}, jobs, logs)
@@ -102,7 +99,10 @@ def main(argv):
   del argv
   known = sorted({*experiment.names(), *compute.names()})
   if _NAME.value == 'all':
-    return _all()
+    lacking = {name: package for name in known if (package := experiment.lacks(name))}
+    for name, package in lacking.items():
+      print(f'{name} is left out: it needs the package {package}')
+    return _all([name for name in known if name not in lacking])
   if _NAME.value not in known:
     raise cli.unknown('experiment', _NAME.value, [*known, 'all'])
   return _one(_NAME.value)

@@ -40,13 +40,16 @@ WINDOWS = """\
 One stressor is no knob of a task: memory that fades. It is in the windows that a policy reads, and
 any task of several turns has it. A full window is followed by one that starts with the prompt and
 the last turns. What is lost that way costs only who needs it: a sign, a mode or a wish that was
-told once.
+told once. Between the prompt and those turns a summary can stand that the policy wrote itself; the
+scripted expert writes what it knows of the mode and the goal in `horizon`, and its last observation
+elsewhere. See [compaction.md](compaction.md).
 """
 KINDS = dict(
     stressor='Stressors: what makes long work hard, one knob each. In the easy case they are 0, '
              'or, where they count something (`horizon`, `decisive`, `sources`, `roles`), small.',
     level='Levels: the size of an instance.',
     reward='What is paid. These change no observation and no end.',
+    end='When an episode ends. These change no value of a state.',
     split='Splits.')
 
 

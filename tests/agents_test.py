@@ -34,6 +34,7 @@ GAE = dict(
     bilevel=partial(gae.bilevel_return, turn_lam=0.8, turn_discount=0.9, lam=0.7, discount=0.95,
                     bootstrap='critic'),
     bilevel_ones=partial(gae.bilevel_return, turn_lam=1.0, lam=1.0),
+    local=partial(gae.adaptive_segment_return, alpha=0.6, discount=0.95),
     cross=partial(gae.cross_segment_return, lam=0.9, discount=0.95),
     rollout=partial(gae.adaptive_cross_segment_return, alpha=0.6, discount=0.95),
     segment=partial(gae.adaptive_cross_segment_return, alpha=0.6, length='segment'),
@@ -101,7 +102,8 @@ class ParityTest(parameterized.TestCase):
     got = numpy(every(x, valid, facts))
     lams = dict(cross=(0.95, lambda n, own: 0.9),
                 rollout=(0.95, lambda n, own: reference.adaptive_lambda(0.6, n)),
-                segment=(1.0, lambda n, own: reference.adaptive_lambda(0.6, own)))
+                segment=(1.0, lambda n, own: reference.adaptive_lambda(0.6, own)),
+                local=(0.95, lambda n, own: reference.adaptive_lambda(0.6, own)))
     for p, g in np.ndindex(SHAPE[:2]):
       row = partial(np.asarray, dtype=np.float64)
       r, v, ok = row(x[p, g]), row(facts['values_PGK'][p, g]), valid[p, g]
@@ -109,7 +111,8 @@ class ParityTest(parameterized.TestCase):
       end = facts['bootstrap_PG'][p, g] if facts['truncated_PG'][p, g] else 0.0
       close(got['bilevel'][p, g], slow.bilevel(r, v, ok, turn, 0.9, 0.8, 0.95, 0.7, end), scale)
       for name, (discount, lam) in lams.items():
-        close(got[name][p, g], slow.cross_segment(r, v, ok, window, discount, lam), scale)
+        want = slow.cross_segment(r, v, ok, window, discount, lam, decays=name != 'local')
+        close(got[name][p, g], want, scale)
       phi = slow.shaped(r, row(facts['potential_PGK'][p, g]), ok, 0.9)
       close(got['potential_None'][p, g], reference.reward_to_go(phi, ok, 0.9), scale)
       close(got['potential_0'][p, g], phi, scale)

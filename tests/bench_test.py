@@ -65,7 +65,16 @@ class WorkTest(parameterized.TestCase):
   def test_layout_holds_an_episode(self):
     work = dataclasses.replace(TINY, turns=3, observation=2)
     self.assertEqual(works.layout(work), types.Layout(prompt=2, action=3, observation=2, turns=3))
-    self.assertEqual(work.row_tokens, 3 * 5 - 2)
+    self.assertEqual((work.row_tokens, work.sampled), (3 * 5 - 2, 6 * 9))
+
+  def test_windows_hold_the_whole_episode(self):
+    # Two windows: a note of 1 + 4 slots before and behind 1 + 2 turns of 5 tokens; 5 turns in all.
+    work = dataclasses.replace(TINY, turns=5, observation=2, windows=2, summary=4)
+    self.assertEqual(works.layout(work).max_turns, 5)
+    self.assertEqual((work.rows, work.row_tokens, work.sampled), (12, 25, 6 * (15 + 4)))
+    for count, work in laws.LAWS['windows'].points:
+      self.assertEqual(works.layout(work).max_turns, work.turns)
+      self.assertEqual(works.layout(work).segments, count)
 
 
 class LawsTest(absltest.TestCase):

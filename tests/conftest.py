@@ -65,6 +65,9 @@ THOROUGH = ('learning_test.py::OthersTest', 'toys_test.py::LongSnrTest',
             'bench_test.py::CommandTest::test_a_line_has_the_keys',
             'llm_test.py::LlmTest::test_trains_is_saved_and_exported0',
             'llm_test.py::LlmTest::test_trains_is_saved_and_exported2',
+            'compaction_test.py::SampledTest::test_memory',
+            'compaction_test.py::SampledTest::test_seeds',
+            'schedules_test.py::CosineTest::test_it_is_logged',
             'diagnose_test.py::AllConfigsTest', 'sokoban_test.py::SokobanTest::test_floors')
 
 

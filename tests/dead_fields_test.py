@@ -35,6 +35,7 @@ HOST = {
     'mesh.model': 'where arrays live',
     'window.carry': 'used from two windows on, see below',
     'window.forget': 'used from two windows on, see below',
+    'window.compactions': 'likewise', 'train.summaries': 'likewise',
     'evaluate.heldout': 'chosen for a task that has held-out prompts, see below'}
 CHANGED = {'method.old': 'recomputed', 'sample.prompts': 12, 'train.minibatches': 4,
            'window.turns': 1}
@@ -111,6 +112,12 @@ class DeadFieldsTest(absltest.TestCase):
     self.differ(programs(config(**windows)), programs(config(**windows, **{'window.carry': 2})))
     windows |= {'window.carry': 2}
     self.differ(programs(config(**windows)), programs(config(**windows, **{'window.forget': 1})))
+    limit = {'window.compactions': 0}
+    self.differ(programs(config(**windows)), programs(config(**windows, **limit)))
+    windows |= {'window.carry': 1, 'window.summary': 2}
+    self.differ(programs(config(**windows)), programs(config(**windows, **{'train.summaries': 0})))
+    stairs = dict(drift=dict(name='stairs', at=[1], to=[0.0, 0.5]))
+    self.differ(programs(config()), programs(build.plain(config(), {'schedule': stairs})))
     laws = (dict(name='constant'), dict(name='log_normal', sigma=0.5),
             dict(name='log_normal', sigma=0.6), dict(name='by_length', sigma=0.5))
     late = [next(programs(build.plain(config(**{'sample.lag': 1}), {'sample.delay': law})))

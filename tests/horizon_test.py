@@ -45,6 +45,14 @@ class HorizonTest(parameterized.TestCase):
       self.assertTrue(np.all(record['terminated'][:, -1]))
       self.assertFalse(np.any(record['truncated']))
 
+  def test_a_lost_episode_ends_at_once_where_that_is_fatal(self):
+    fatal = dict(decisive=1, fatal=1.0)
+    self.assertEqual(self.follow([0], **fatal)[1:], (0.0, False))        # hurt: not lost yet
+    self.assertEqual(self.follow([0, 1], **fatal)[1:], (0.0, True))
+    self.assertEqual(self.follow([0, 1], decisive=1)[1:], (0.0, False))
+    self.assertEqual(self.follow([0, 1, 1], **fatal | dict(undo=1.0))[1:], (1.0, True))
+    self.assertEqual(self.follow([1, 1, 1], **fatal)[1:], (1.0, True))
+
   def test_the_last_observation_is_that_of_the_last_state(self):
     record = runs.episodes(runs.build('horizon'), 'expert')
     cue = record['observation'][:, -1, 1] - 1 - 4

@@ -20,12 +20,18 @@ from tests import reference
 from tests import rollouts
 
 partial = functools.partial
+bands = lambda *x: partial(surrogates.two_bands, **dict(zip(
+    ('up_low', 'up_high', 'down_low', 'down_high'), x)))
 SURROGATES = {
     'reinforce': surrogates.reinforce,
     'ppo_clip': partial(surrogates.ppo_clip, low=0.2, high=0.3),
     'dual': partial(surrogates.ppo_clip, low=0.2, high=0.3, dual=2.0),
     'dis': partial(surrogates.dis, low=0.3, high=1.0),
     'cispo': partial(surrogates.cispo, low=0.2, high=0.3),
+    'two_bands': bands(0.4, 1.5, 0.8, 3.0),
+    'two_bands_clip': bands(0.0, 1.3, 0.8, 1e9),
+    'two_bands_dis': bands(0.7, 2.0, 0.7, 2.0),
+    'two_bands_free': bands(0.0, 1e9, 0.0, 1e9),
 }
 
 
@@ -46,7 +52,8 @@ def slopes(log_ratio, advantages, mask):
 class SurrogatesTest(parameterized.TestCase):
 
   def test_slots_are_covered(self):
-    self.assertSameElements(surrogates.__all__, set(SURROGATES) - {'dual'})
+    self.assertSameElements(surrogates.__all__, {
+        name for name in SURROGATES if name != 'dual' and not name.startswith('two_bands_')})
 
   def test_against_scalar_loops(self):
     ratio = np.array([0.05, 0.5, 0.75, 0.9, 1.1, 1.29, 1.4, 1.9, 2.5, 9.0])
@@ -63,9 +70,14 @@ class SurrogatesTest(parameterized.TestCase):
         want = [loop(r, sign, low, high) for r in ratio]
         np.testing.assert_allclose(got[name][1][0, 0], want, 1e-5)
       np.testing.assert_allclose(got['reinforce'][1], -advantage)
-      # The gate is what stands before -A in the gradient.
+      low, high = (0.4, 1.5) if sign > 0 else (0.8, 3.0)
+      np.testing.assert_allclose(got['two_bands'][1][0, 0],
+                                 -sign * ratio * ((ratio > low) & (ratio < high)), 1e-5)
+      for name, other in (('clip', 'ppo_clip'), ('dis', 'dis')):
+        np.testing.assert_allclose(got[f'two_bands_{name}'][1], got[other][1], 1e-5)
+      np.testing.assert_allclose(got['two_bands_free'][1][0, 0], -sign * ratio, 1e-5)
       for name, (_, slope, gate) in got.items():
-        np.testing.assert_allclose(-gate * sign, slope, 1e-5, err_msg=name)
+        np.testing.assert_allclose(-gate * sign, slope, 1e-5, err_msg=name)  # what stands before -A
 
   def test_first_step_is_the_same_for_all(self):
     advantage = np.array([[[1.0, -2.0, 0.5, 0.0]]], np.float32)
@@ -154,15 +166,17 @@ class AggregateTest(parameterized.TestCase):
     constant = partial(aggregate.constant_length, length=9)
     slots = dict(token=aggregate.token, sequence=aggregate.sequence,
                  sequence_sum=aggregate.sequence_sum, token_sum=aggregate.token_sum,
-                 constant_length=constant)
+                 constant_length=constant, window=partial(aggregate.window, window=3))
     self.assertSameElements(slots, aggregate.__all__)
     run = jax.jit(lambda mask: {k: f(mask) for k, f in slots.items()})
     for share in (0.0, 0.1, 0.5, 1.0):
       mask = rng.random((2, 3, 6)) < share
       mask[0, 1] = False
       for name, got in run(mask).items():
-        want = reference.weights(name, mask.reshape(6, 6), length=9)
-        np.testing.assert_allclose(np.reshape(got, (6, 6)), want, 1e-6, err_msg=name)
+        width = 3 if name == 'window' else 6  # two windows a row, each a sequence
+        want = reference.weights('sequence' if name == 'window' else name,
+                                 mask.reshape(-1, width), length=9)
+        np.testing.assert_allclose(np.reshape(got, (-1, width)), want, 1e-6, err_msg=name)
 
   def test_constant_length_can_count_all_rows(self):
     mask = np.array([[[1, 1], [0, 0]]], bool)

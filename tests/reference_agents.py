@@ -160,7 +160,7 @@ def bilevel(rewards_K, values_K, valid_K, turn_K, turn_discount, turn_lam, disco
   return out
 
 
-def cross_segment(rewards_K, values_K, valid_K, segment_K, discount, lams):
+def cross_segment(rewards_K, values_K, valid_K, segment_K, discount, lams, decays=True):
   """Advantages; `lams` maps (chunks of the row, chunks of the window) to lambda."""
   windows = stretches(segment_K, valid_K)
   out = np.zeros(len(rewards_K))
@@ -170,7 +170,7 @@ def cross_segment(rewards_K, values_K, valid_K, segment_K, discount, lams):
     own[-1] += sum(rewards_K[k] for k in later)
     lam = lams(sum(map(len, windows)), len(window))
     local = reference.gae(own, [values_K[k] for k in window], [1] * len(window), discount, lam)
-    out[window] = (discount * lam) ** len(later) * local
+    out[window] = (discount * lam) ** (len(later) if decays else 0) * local
   return out
 
 

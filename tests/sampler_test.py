@@ -18,6 +18,7 @@ from grpo.models import transformer
 from grpo.rollout import choose
 from grpo.rollout import compaction
 from grpo.rollout import sampler
+from grpo.rollout import writing
 from tests import toy
 
 SHAPE = dataclasses.replace(toy.TINY, layers=1)
@@ -52,9 +53,9 @@ class RecordTest(parameterized.TestCase):
     layout = toy.layout(task, **layout)
     policy = transformer.policy(SHAPE)
     params = jax.tree.map(lambda x: 2 * x, jax.jit(policy.init)(keys.root(0)))
-    with mock.patch.object(sampler, '_BLOCK', block or sampler._BLOCK):
+    with mock.patch.object(writing, '_BLOCK', block or writing._BLOCK):
       if block and layout.slots > 1:
-        self.assertGreater(len(sampler.plan(layout)), 2)
+        self.assertGreater(len(writing.plan(layout)), 2)
       rollout = jax.jit(lambda p: _run(policy, p, task, layout, end_share=0.05))(params)
     logp, entropy = jax.jit(lambda p, r: scoring.score(policy, p, r, layout, 0.7))(params, rollout)
     self.assertLess(float(jnp.max(jnp.abs(logp - rollout.logp))), 1e-5)
@@ -270,7 +271,7 @@ class CheckTest(absltest.TestCase):
   def test_plan_covers_the_window(self):
     for turns in (1, 5, 40, 400):
       layout = types.Layout(8, 8, 8, turns)
-      blocks = sampler.plan(layout)
+      blocks = writing.plan(layout)
       self.assertLessEqual(len(blocks), 8)
       self.assertEqual([b[0] for b in blocks[1:]], [b[1] for b in blocks[:-1]])
       self.assertEqual(sum(b[2] for b in blocks), layout.length - layout.prompt)

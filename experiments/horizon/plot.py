@@ -27,7 +27,8 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
   look = plots.looks([_NAMES[arm] for arm in sweep.ARMS])
   fig, axes_1N = plots.new(1, 2, width=6.8, height=2.6)
   left, right = axes_1N[0]
-  plots.score_against(left, sweep.rows(results), look, score=sweep.SCORE, label='cells to fill')
+  plots.score_against(left, sweep.rows(results, curves), look, score=sweep.SCORE,
+                      label='cells to fill')
   left.axvline(ladder.EMPTY[results[0]['horizon'] - 1], color='black', linewidth=0.8,
                linestyle=':')
   left.set_title('each level, after training up to the dotted line')

@@ -64,8 +64,10 @@ def cells(size: str) -> list[sweep_cells.Cell]:
   return made
 
 
-def rows(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def rows(results: Sequence[Mapping[str, Any]],
+         curves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
   """What the table compares: one row for each level that a run was tested on."""
+  del curves
   levels = [f'L{i + 1}' for i in range(TESTED['full']) if f'test/L{i + 1}' in results[0]]
   return [dict(row, setting=level, horizon=ladder.EMPTY[i], test_success=row[f'test/{level}'])
           for i, level in enumerate(levels) for row in results]

@@ -18,6 +18,7 @@ from grpo.learn import checkpoint
 from grpo.learn import clone
 from grpo.learn import compiling
 from grpo.rollout import sampler
+from grpo.tasks import schedules
 
 __all__ = ['warm_start', 'programs', 'shared', 'traced', 'digest', 'AXIS']
 
@@ -41,7 +42,8 @@ def programs(text: str, names: tuple[str, ...]):
 
   def score(params, key, step, values, frozen):
     actor = build.actor(c, dict(zip(names, values)), frozen)
-    knobs = _split(actor.knobs, c['evaluate']['heldout'])
+    knobs = schedules.knobs(actor.schedule, actor.knobs, step)
+    knobs = _split(knobs, c['evaluate']['heldout'])
     sampled = sampler.sample(
         actor.policy, params, actor.task, actor.layout, knobs, keys.stream(key, 'heldout'),
         step=step, prompts=c['evaluate']['prompts'], samples=c['evaluate']['group'],
@@ -105,6 +107,7 @@ def warm_start(config, seeds, *, settings=None, cache=None):
   """
   names, values = traced(settings)
   subset, used = shared(config, names)
+  subset = subset | dict(schedule={})  # its steps are those of training
   if subset['clone']['steps'] == 0:
     return None, {}
   chosen = tuple(v for n, v in zip(names, values) if n in used)

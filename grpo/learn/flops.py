@@ -1,4 +1,4 @@
-"""Floating-point operations that a run has spent, counted from the tokens it has read.
+"""What a run has consumed: tokens, and floating-point operations counted from those it has read.
 
 A multiply-add is 2. A backward pass costs two forward passes. The mean attention span of a token is
 taken to be half a window. Counted are useful tokens: padding that a program also computes is not.
@@ -7,9 +7,13 @@ taken to be half a window. Counted are useful tokens: padding that a program als
 from collections.abc import Mapping
 from typing import Any
 
-from grpo.objective import needs
+import jax.numpy as jnp
 
-__all__ = ['spent']
+from grpo.learn import state as states
+from grpo.objective import needs
+from grpo.rollout import compaction
+
+__all__ = ['spent', 'count']
 
 
 def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tuple[float, float]:
@@ -49,3 +53,24 @@ def _trained(parts, sample):
   reads = sample['over'] + (sample['greedy'] > 0) + (sample['reference'] > 0)
   played = sample['over'] * rows + sample['greedy'] + sample['reference']
   return 1 / reads, sample['group'] / played
+
+
+def count(parts, counters, sampled, credit):
+  """Adds what a step consumed. `sampled` holds its rollouts, trained on or not."""
+  c, size = parts.config, parts.layout.prompt
+  totals = dict(rollouts=0, prompt_tokens=0, context_tokens=0, sampled_tokens=0)
+  for rollout in sampled:
+    if rollout is None:
+      continue
+    valid = rollout.valid
+    # A prompt is read once a group in each of its windows that any sample reached.
+    reached = jnp.any(valid[..., size:], axis=(1, 3))
+    totals['rollouts'] += rollout.success.size
+    totals['prompt_tokens'] += jnp.sum(jnp.any(valid[..., :size], axis=1) & reached[..., None])
+    totals['context_tokens'] += jnp.sum(valid[..., size:])
+    chosen = rollout.mask
+    if parts.layout.note:  # a summary is sampled, trained on or not
+      chosen |= rollout.valid & compaction.places(parts.layout)
+    totals['sampled_tokens'] += jnp.sum(chosen)
+  trained = jnp.sum(credit.mask_PGT) * c['train']['epochs']
+  return states.count(counters, trained_tokens=trained, **totals)

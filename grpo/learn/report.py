@@ -9,7 +9,7 @@ import optax
 from grpo import masked
 from grpo import types
 
-__all__ = ['rollout', 'credit', 'optimiser', 'gap', 'POSITIONS']
+__all__ = ['rollout', 'credit', 'optimiser', 'gap', 'turned', 'POSITIONS']
 
 AGES = (0, 1, 2, 4, 8, 16)  # edges of the histogram of staleness, in steps
 POSITIONS = 4   # parts of an episode that explained variance is reported for
@@ -85,6 +85,18 @@ def gap(first: types.Metrics) -> dict:
   Without lag it is rounding error, and a larger value means that the two disagree.
   """
   return {'gap/logp': first.unpack()['ratio/log_abs_max']}
+
+
+def turned(before, now) -> dict:
+  """Cosine of a step's policy gradient with that of the step before, where neither is 0.
+
+  Gradients are summed over the updates of a step, before any clipping. Near 0: what one batch asks
+  for says nothing about what the next one does; below 0, each step undoes the last.
+  """
+  product, sizes = optax.tree.vdot(before, now), optax.tree.norm(before) * optax.tree.norm(now)
+  known = jnp.isfinite(sizes) & (sizes > 0)
+  cosine = jnp.where(known, product / jnp.where(known, sizes, 1.0), 0.0)
+  return {'grad/cosine': types.Mean(cosine, known.astype(jnp.float32))}
 
 
 def _explained(target_PGT, value_PGT, masks):

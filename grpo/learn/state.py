@@ -36,6 +36,7 @@ class TrainState:
   waiting: Any              # types.Rollout [lag, ...] of the delay line; None without lag
   counters: jax.Array       # uint32 [5, 2], low and high words of COUNTERS
   bad_step: jax.Array       # int32 []
+  gradient: Any = None      # sum of the policy's gradients of the last step; None unless compared
   memory: Any = None        # what slots of the method keep, by label; None where none does
 
 

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 
 from grpo import keys
 from grpo import types
+from grpo.learn import flops
+from grpo.learn import passes
 from grpo.learn import report
 from grpo.learn import state as states
 from grpo.learn import update
@@ -23,6 +25,7 @@ from grpo.rollout import choose as choices
 from grpo.rollout import refill
 from grpo.rollout import sampler
 from grpo.rollout import staleness
+from grpo.tasks import schedules
 
 __all__ = ['initial', 'train', 'sample']
 
@@ -53,6 +56,7 @@ def initial(parts, key, params=None) -> states.TrainState:
       reference=jax.tree.map(jnp.copy, params) if needs.reference(parts.method) else None,
       waiting=staleness.line(shapes, c['lag'], c['group'], c['delay']),
       counters=states.no_counts(), bad_step=jnp.full([], -1, jnp.int32),
+      gradient=jax.tree.map(jnp.zeros_like, params) if parts.config['train']['compare'] else None,
       memory=memories.initial(parts.method.memory, shapes))
 
 
@@ -69,11 +73,13 @@ def sample(parts, params, key, step, axis_name=None, place=lambda tree: tree, *,
   lineage = None if plan is None or greedy or reference else plan.lineage_KG
   samples = greedy or reference or (c['group'] if plan is None else plan.rows)
   return sampler.sample(
-      parts.policy, params, parts.task, parts.layout, parts.knobs, key, step=step,
+      parts.policy, params, parts.task, parts.layout,
+      schedules.knobs(parts.schedule, parts.knobs, step), key, step=step,
       prompts=c['prompts'] * c['over'], samples=samples, temperature=c['temperature'], version=step,
       first_sample=c['group'] if reference else 0,
       axis_name=axis_name, choose=choices.greedy if greedy else None, place=place,
-      lineage=lineage, forget=parts.config['window']['forget'])
+      lineage=lineage, forget=parts.config['window']['forget'],
+      learn=parts.config['train']['summaries'])
 
 
 def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tree):
@@ -96,7 +102,7 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
   rollout = place(rollout)
   ok = ready & (state.bad_step < 0)
 
-  old, reference, values, last, entropy = _score(parts, state, rollout)
+  old, reference, values, last, entropy = passes.scores(parts, state, rollout)
   method, baseline = memories.recall(state.memory, parts.method, rollout)
   greedy = None
   if c['sample']['greedy']:  # of the same prompts and the same weights, never trained on
@@ -112,7 +118,7 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
   potential, nodes, known = None, None, values
   if needs.potential(method):
     potential = parts.task.potential(types.stream(rollout.state_id), parts.knobs)
-  answer = _answer(parts, state, rollout) if needs.answer(method) else None
+  answer = passes.answers(parts, state, rollout) if needs.answer(method) else None
   if parts.branch is not None:
     nodes = parts.branch.nodes_KG
     if parts.branch.continuations:
@@ -121,7 +127,7 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
                           values_PGT=known, last_PG=last, baseline=baseline, now=state.step,
                           key=keys.stream(state.key, 'gate', state.step), entropy_PGT=entropy,
                           potential_PGT=potential, nodes_KG=nodes, guide_PN=guide,
-                          answer_PGT=answer)
+                          answer_PGT=answer, pace=staleness.pace(waiting))
   data = _Data(rollout=rollout, old=old, reference=reference, credit=credit)
 
   temperature = c['sample']['temperature']
@@ -157,7 +163,7 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
     ok = ok & critic_finite
 
   def policy_update(carry, part):
-    params, opt_state, finite = carry
+    params, opt_state, finite, total = carry
     weights = methods.policy_weights(method, part.credit)
 
     def loss(params, data):
@@ -172,12 +178,14 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
     params, opt_state, size = update.apply(
         parts.optimiser, params, opt_state, grads, ok & warm & finite & jnp.isfinite(value))
     metrics, good = report.optimiser('policy', metrics, value, grads, size)
-    return (params, opt_state, finite & good), metrics
+    total = jax.tree.map(jnp.add, total, grads) if c['train']['compare'] else None
+    return (params, opt_state, finite & good, total), metrics
 
-  carry = (state.params, state.opt_state, jnp.asarray(True))
+  nothing = jax.tree.map(jnp.zeros_like, state.gradient)
+  carry = (state.params, state.opt_state, jnp.asarray(True), nothing)
   carry, policy_metrics, first = update.sweep(
       policy_update, carry, data, minibatches=minibatches, passes=c['train']['epochs'])
-  params, opt_state, finite = carry
+  params, opt_state, finite, total = carry
   if parts.critic is not None:
     finite = finite & critic_finite
 
@@ -185,10 +193,13 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
       state, step=state.step + 1, params=params, opt_state=opt_state,
       critic_params=critic_params, critic_opt_state=critic_opt,
       reference=_reset(c['method']['reference_every'], state, params),
-      waiting=waiting, counters=_count(parts, state.counters, [played, greedy, guided], credit),
-      memory=_remember(parts, state, rollout, old, reference, ready),
+      gradient=total, waiting=waiting,
+      counters=flops.count(parts, state.counters, [played, greedy, guided], credit),
+      memory=passes.memory(parts, state, rollout, old, reference, ready),
       bad_step=jnp.where((state.bad_step < 0) & ~finite, state.step, state.bad_step))
   of_step |= report.credit(rollout, credit, values, state.step, c['sample']['lag'] > 0)
+  if c['train']['compare']:
+    of_step |= report.turned(state.gradient, total)
   out = types.Metrics.pack(of_step | report.gap(first)).join(policy_metrics)
   return new, out if critic_metrics is None else out.join(critic_metrics)
 
@@ -224,52 +235,7 @@ class _Data:
   credit: methods.Credit
 
 
-def _score(parts, state, rollout):
-  """Anchor log-probs, reference log-probs, values, bootstrap values and entropies of a rollout."""
-  temperature = parts.config['sample']['temperature']
-  old = types.stream(rollout.logp)
-  if parts.method.old == 'recomputed':
-    old = types.stream(
-        scoring.logps(parts.policy, state.params, rollout, parts.layout, temperature))
-  reference = values = last = entropy = None
-  if needs.entropy(parts.method):
-    entropy = types.stream(scoring.score(parts.policy, state.params, rollout, parts.layout,
-                                         temperature)[1])
-  if state.reference is not None:
-    reference = types.stream(
-        scoring.logps(parts.policy, state.reference, rollout, parts.layout, temperature))
-  if parts.method.old == 'reference':
-    old = reference
-  if parts.critic is not None:
-    values, last = scoring.values_and_last(parts.critic, state.critic_params, rollout, parts.layout)
-    values = types.stream(values)
-  return jax.lax.stop_gradient((old, reference, values, last, entropy))
 
-
-def _answer(parts, state, rollout):
-  """Probability, before each turn, that the policy answers right now; of the instance as reset."""
-  def one(step, prompt):
-    key = keys.stream(state.key, 'task', step, prompt)
-    return parts.task.answer(parts.task.reset(key, parts.knobs)[0])
-
-  answer_P = jax.vmap(one)(rollout.version[:, 0], rollout.prompt_id[:, 0])
-  logp = scoring.answers(parts.policy, state.params, rollout, parts.layout,
-                         parts.config['sample']['temperature'], answer_P)
-  return jax.lax.stop_gradient(jnp.exp(types.stream(logp)))
-
-
-def _remember(parts, state, rollout, old, reference, ready):
-  """The memories of the method after this batch; episodes they ask for are scored again."""
-  method = parts.method
-  if not method.memory:
-    return None
-  again = {
-      label: jax.lax.stop_gradient(types.stream(scoring.logps(
-          parts.policy, state.params, past, parts.layout, parts.config['sample']['temperature'])))
-      for label, past in memories.past(state.memory, method, rollout).items()}
-  seen = memories.Seen(rollout=rollout, old_logp_PGT=old, ref_logp_PGT=reference,
-                       past_logp_PGT=again)
-  return memories.remember(state.memory, method, seen, ready)
 
 
 def _reset(every, state, params):
@@ -278,21 +244,3 @@ def _reset(every, state, params):
     return state.reference
   now = (state.step + 1) % every == 0
   return jax.tree.map(lambda new, old: jnp.where(now, new, old), params, state.reference)
-
-
-def _count(parts, counters, sampled, credit):
-  """Adds what this step consumed. `sampled` holds its rollouts, trained on or not."""
-  c, size = parts.config, parts.layout.prompt
-  totals = dict(rollouts=0, prompt_tokens=0, context_tokens=0, sampled_tokens=0)
-  for rollout in sampled:
-    if rollout is None:
-      continue
-    valid = rollout.valid
-    # A prompt is read once a group in each of its windows that any sample reached.
-    reached = jnp.any(valid[..., size:], axis=(1, 3))
-    totals['rollouts'] += rollout.success.size
-    totals['prompt_tokens'] += jnp.sum(jnp.any(valid[..., :size], axis=1) & reached[..., None])
-    totals['context_tokens'] += jnp.sum(valid[..., size:])
-    totals['sampled_tokens'] += jnp.sum(rollout.mask)
-  trained = jnp.sum(credit.mask_PGT) * c['train']['epochs']
-  return states.count(counters, trained_tokens=trained, **totals)

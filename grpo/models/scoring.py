@@ -43,30 +43,50 @@ def entropy(logits, temperature):
   return jax.nn.logsumexp(scaled, axis=-1) - jnp.sum(weights * kept, axis=-1)
 
 
-def _before(first, hidden_PNWD, layout):
-  """State before each action slot, [P,N,slots,A,D], from states after the tokens of the row.
+def _before(first, hidden_PNWD, valid_PNW, layout):
+  """State before each place that is scored, [P,N,K,D], from states after the tokens of the row.
 
-  `first` is the state after the prompt, [P,1,D] or [P,N,D].
-  `hidden_PNWD` may stop at the last token that precedes an action.
+  K are the action slots, then those of a summary. `first` is the state after the prompt, [P,1,D] or
+  [P,N,D]. `hidden_PNWD` may stop at the last token that precedes such a place.
   """
   P, N, W, D = hidden_PNWD.shape
-  width = layout.slots * layout.turn
   first = jnp.broadcast_to(first[:, :, None], (P, N, 1, D))
-  shifted = jnp.concatenate([first, hidden_PNWD], axis=2)[:, :, :width]
-  shifted = jnp.pad(shifted, ((0, 0), (0, 0), (0, width - shifted.shape[2]), (0, 0)))
-  return shifted.reshape(P, N, layout.slots, layout.turn, D)[:, :, :, :layout.action]
+  shifted = jnp.concatenate([first, hidden_PNWD], axis=2)[:, :, :layout.row]
+  shifted = jnp.pad(shifted, ((0, 0), (0, 0), (0, layout.row - shifted.shape[2]), (0, 0)))
+  shifted = _skip_note(shifted, valid_PNW[..., None], layout)
+  return _scored(shifted, layout)
 
 
-def _actions(x_PNW, layout):
-  """The action slots of rows behind a prompt, [P,N,slots,A]."""
-  P, N, _ = x_PNW.shape
-  return x_PNW.reshape(P, N, layout.slots, layout.turn)[..., :layout.action]
+def _skip_note(x, valid, layout):
+  """Entries 'before a token' [P,N,W,..]: a window without a copied note starts at its prompt."""
+  if not layout.note:
+    return x
+  n = layout.note
+  none = ~jnp.any(valid[:, :, :n], axis=2, keepdims=True)
+  start = jnp.where(none, x[:, :, :1], x[:, :, n:n + 1])
+  return jnp.concatenate([x[:, :, :n], start, x[:, :, n + 1:]], axis=2)
 
 
-def _place(x_PNSA, mask_PGSL, layout):
-  """Values of action slots back at their positions, 0 off the mask, [P,G,S,L]."""
+def _scored(x, layout):
+  """The places of rows behind a prompt that are scored: [P,N,W,..] to [P,N,K,..]."""
+  P, N, *rest = x.shape[:2] + x.shape[3:]
+  turns = x[:, :, layout.note:layout.row - layout.note]
+  turns = turns.reshape(P, N, layout.slots, layout.turn, *rest)[:, :, :, :layout.action]
+  turns = turns.reshape(P, N, -1, *rest)
+  if not layout.note:
+    return turns
+  return jnp.concatenate([turns, x[:, :, layout.row - layout.summary:]], axis=2)
+
+
+def _place(x_PNK, mask_PGSL, layout):
+  """Values of scored places back at their positions, 0 off the mask, [P,G,S,L]."""
   P, G, S, _ = mask_PGSL.shape
-  x = jnp.pad(x_PNSA, ((0, 0), (0, 0), (0, 0), (0, layout.observation))).reshape(P, G, S, -1)
+  count = layout.slots * layout.action
+  x = x_PNK[..., :count].reshape(P, -1, layout.slots, layout.action)
+  x = jnp.pad(x, ((0, 0), (0, 0), (0, 0), (0, layout.observation))).reshape(P, G, S, -1)
+  if layout.note:
+    x = jnp.pad(x, ((0, 0), (0, 0), (0, 0), (layout.note, 1)))  # a place for the word that asks
+    x = jnp.concatenate([x, x_PNK[..., count:].reshape(P, G, S, -1)], axis=-1)
   x = jnp.pad(x, ((0, 0), (0, 0), (0, 0), (layout.prompt, 0)))
   return masked.clean(x, mask_PGSL)
 
@@ -107,25 +127,27 @@ def _shares(rollout, layout) -> bool:
 
 
 def _read(policy, params, rollout, layout):
-  """States before the action slots of a rollout."""
+  """States before the scored places of a rollout, and the tokens that stand there."""
   tokens_PNL, valid_PNL = types.rows(rollout.tokens), types.rows(rollout.valid)
   tokens_PNW, valid_PNW = tokens_PNL[..., layout.prompt:], valid_PNL[..., layout.prompt:]
-  used = tokens_PNW.shape[-1] - layout.observation - 1  # the tokens after it precede no action
+  after = 1 if layout.note else layout.observation + 1  # the last tokens precede nothing scored
+  used = tokens_PNW.shape[-1] - after
   if not _shares(rollout, layout):
     last = layout.prompt + used
     hidden = policy.forward(params, None, tokens_PNL[..., :last], valid_PNL[..., :last])
     first, hidden = hidden[:, :, layout.prompt - 1], hidden[:, :, layout.prompt:]
-    return _before(first, hidden, layout), _actions(tokens_PNW, layout)
+    return _before(first, hidden, valid_PNW, layout), _scored(tokens_PNW, layout)
   prefix = policy.prefill(params, *_prompts(rollout, layout))
   if used:
     hidden = policy.forward(params, prefix, tokens_PNW[..., :used], valid_PNW[..., :used])
   else:
     hidden = jnp.zeros((*tokens_PNW.shape[:2], 0, prefix.last.shape[-1]), prefix.last.dtype)
-  return _before(prefix.last[:, None], hidden, layout), _actions(tokens_PNW, layout)
+  return (_before(prefix.last[:, None], hidden, valid_PNW, layout),
+          _scored(tokens_PNW, layout))
 
 
-def _scores(policy, params, before, tokens, temperature, chunk, bonus):
-  P, N, S, A, D = before.shape
+def _scores(policy, params, before_PNKD, tokens_PNK, temperature, chunk, bonus):
+  P, N, _ = tokens_PNK.shape
   chunk = max(1, _CHUNK // (P * N * policy.vocab)) if chunk is None else chunk
 
   def function(hidden, tokens):
@@ -133,8 +155,7 @@ def _scores(policy, params, before, tokens, temperature, chunk, bonus):
     read = logits if bonus else jax.lax.stop_gradient(logits)
     return token_logp(logits, tokens, temperature), entropy(read, temperature)
 
-  out = _in_chunks(function, before.reshape(P, N, S * A, D), tokens.reshape(P, N, S * A), chunk)
-  return jax.tree.map(lambda x: x.reshape(P, N, S, A), out)
+  return _in_chunks(function, before_PNKD, tokens_PNK, chunk)
 
 
 def score(policy, params, rollout, layout, temperature, *, chunk: int | None = None,
@@ -197,10 +218,13 @@ def _states(critic, params, rollout, layout):
   """Value before each token of a row behind its prompt, and after the last: f32 [P,N,W + 1]."""
   _check(rollout, layout)
   tokens_PNL, valid_PNL = types.rows(rollout.tokens), types.rows(rollout.valid)
+  valid_PNW = valid_PNL[..., layout.prompt:]
   if not _shares(rollout, layout):
-    return critic.states(params, None, None, tokens_PNL, valid_PNL)[..., layout.prompt:]
-  return critic.states(params, *_prompts(rollout, layout), tokens_PNL[..., layout.prompt:],
-                       valid_PNL[..., layout.prompt:])
+    out = critic.states(params, None, None, tokens_PNL, valid_PNL)[..., layout.prompt:]
+  else:
+    out = critic.states(params, *_prompts(rollout, layout), tokens_PNL[..., layout.prompt:],
+                        valid_PNW)
+  return _skip_note(out, valid_PNW, layout)
 
 
 def values(critic, params, rollout, layout):

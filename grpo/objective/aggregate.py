@@ -12,7 +12,8 @@ import jax.numpy as jnp
 
 from grpo import masked
 
-__all__ = ['token', 'sequence', 'sequence_sum', 'constant_length', 'token_sum']
+__all__ = ['token', 'sequence', 'sequence_sum', 'constant_length', 'token_sum',
+           'window']
 
 
 def token(mask_PGT: jax.Array) -> jax.Array:
@@ -27,6 +28,17 @@ def sequence(mask_PGT: jax.Array) -> jax.Array:
   (arXiv:2503.20783, section 3.1).
   """
   return _over(mask_PGT, _rows(mask_PGT) * _count(mask_PGT, 2))
+
+
+def window(mask_PGT: jax.Array, *, window: int) -> jax.Array:
+  """1 / (W L_w): every context window with a trained token counts the same; W is their number.
+
+  `sequence` for those who cut a trajectory and train on its windows as if each were a sample; a
+  trajectory of more windows counts more. `window` is L, the positions of one: `Layout.length`.
+  """
+  P, G, _ = mask_PGT.shape
+  mask_PNL = mask_PGT.reshape(P, -1, window)
+  return sequence(mask_PNL).reshape(P, G, -1)
 
 
 def sequence_sum(mask_PGT: jax.Array) -> jax.Array:

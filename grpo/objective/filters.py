@@ -29,6 +29,7 @@ class Facts:
   version_PG: jax.Array     # int32; parameter version that sampled the row
   now: jax.Array            # int32 []; parameter version that is trained
   baseline_PG: jax.Array | None = None   # f32; what is subtracted as a baseline, if one is kept
+  pace: jax.Array | None = None   # f32 []; time that passes in a step, where durations are random
 
 
 def seen(rollout: types.Rollout, now) -> Facts:

@@ -14,8 +14,8 @@ from grpo import masked
 from grpo.objective import returns
 from grpo.objective.context import Context
 
-__all__ = ['bilevel_return', 'cross_segment_return', 'adaptive_cross_segment_return',
-           'potential_look_ahead', 'information_gain']
+__all__ = ['bilevel_return', 'adaptive_segment_return', 'cross_segment_return',
+           'adaptive_cross_segment_return', 'potential_look_ahead', 'information_gain']
 
 LENGTHS = ('rollout', 'segment')
 
@@ -44,6 +44,18 @@ def bilevel_return(rewards_PGK: jax.Array, valid_PGK: jax.Array, context: Contex
                                bootstrap='none')
 
 
+def adaptive_segment_return(rewards_PGK: jax.Array, valid_PGK: jax.Array, context: Context, *,
+                            alpha: float, discount: float = 1.0) -> jax.Array:
+  """GAE inside each window plus value, [P,G,K]: windows as samples, nothing decays between them.
+
+  A_{s,t} = A^loc_{s,t}, see `cross_segment_return`, with lam = max(0, 1 - 1 / (alpha * l)) and l
+  the valid chunks of the window. The arm without cross-trajectory GAE of CompactionRL,
+  arXiv:2607.05378: the reward stands at the end of every window, and each window is on its own.
+  """
+  lam_PGK = _adaptive(valid_PGK, context, alpha, 'segment', rewards_PGK.dtype)
+  return masked.clean(_local(rewards_PGK, valid_PGK, context, lam_PGK, discount), valid_PGK)
+
+
 def cross_segment_return(rewards_PGK: jax.Array, valid_PGK: jax.Array, context: Context, *,
                          lam: float, discount: float = 1.0) -> jax.Array:
   """Cross-trajectory GAE plus value, [P,G,K]: credit of a trajectory that was cut into windows.
@@ -70,11 +82,8 @@ def adaptive_cross_segment_return(rewards_PGK: jax.Array, valid_PGK: jax.Array, 
   if length not in LENGTHS:
     raise ValueError(f'returns.adaptive_cross_segment_return: length={length!r}; allowed: '
                      f'{", ".join(LENGTHS)}')
-  here_PGK, later_PGK = _counts(context.segment_PGK, valid_PGK)
-  total_PG1 = masked.count(valid_PGK, axis=2, keepdims=True, dtype=rewards_PGK.dtype)
-  count = total_PG1 if length == 'rollout' else (here_PGK - later_PGK).astype(rewards_PGK.dtype)
-  lam = jnp.maximum(0.0, 1.0 - masked.divide(jnp.ones_like(count), alpha * count))
-  return _cross(rewards_PGK, valid_PGK, context, jnp.broadcast_to(lam, rewards_PGK.shape), discount)
+  lam_PGK = _adaptive(valid_PGK, context, alpha, length, rewards_PGK.dtype)
+  return _cross(rewards_PGK, valid_PGK, context, lam_PGK, discount)
 
 
 def potential_look_ahead(rewards_PGK: jax.Array, valid_PGK: jax.Array, context: Context, *,
@@ -116,15 +125,29 @@ def information_gain(rewards_PGK: jax.Array, valid_PGK: jax.Array,
   return next_PGK - jnp.where(last_PGK, 0.0, g_PGK)
 
 
-def _cross(rewards_PGK, valid_PGK, context, lam_PGK, discount):
+def _adaptive(valid_PGK, context, alpha, length, dtype):
+  """lam of each chunk, by the number of valid chunks of its trajectory or window."""
+  here_PGK, later_PGK = _counts(context.segment_PGK, valid_PGK)
+  total_PG1 = masked.count(valid_PGK, axis=2, keepdims=True, dtype=dtype)
+  count = total_PG1 if length == 'rollout' else (here_PGK - later_PGK).astype(dtype)
+  lam = jnp.maximum(0.0, 1.0 - masked.divide(jnp.ones_like(count), alpha * count))
+  return jnp.broadcast_to(lam, valid_PGK.shape)
+
+
+def _local(rewards_PGK, valid_PGK, context, lam_PGK, discount):
+  """GAE plus value inside windows; the end of each earns what all later ones earn."""
   end_PGK = _ends(context.segment_PGK, valid_PGK)
   from_here_PGK = masked.suffix_sum(rewards_PGK, valid_PGK, axis=2)
   after_PGK = jnp.concatenate([from_here_PGK[..., 1:], jnp.zeros_like(from_here_PGK[..., :1])],
                               axis=2)
   earned_PGK = masked.clean(rewards_PGK, valid_PGK) + masked.clean(after_PGK, end_PGK)
   within_PGK = jnp.where(end_PGK, 0.0, jnp.asarray(discount, rewards_PGK.dtype))
-  local_PGK = returns.lambda_return(earned_PGK, valid_PGK, context, lam=lam_PGK,
-                                    discount=within_PGK, bootstrap='none')
+  return returns.lambda_return(earned_PGK, valid_PGK, context, lam=lam_PGK, discount=within_PGK,
+                               bootstrap='none')
+
+
+def _cross(rewards_PGK, valid_PGK, context, lam_PGK, discount):
+  local_PGK = _local(rewards_PGK, valid_PGK, context, lam_PGK, discount)
   values_PGK = masked.clean(context.values_PGK, valid_PGK)
   _, later_PGK = _counts(context.segment_PGK, valid_PGK)
   decay_PGK = jnp.power(discount * lam_PGK, later_PGK.astype(lam_PGK.dtype))

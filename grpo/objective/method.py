@@ -141,7 +141,7 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
            now: jax.Array | int = 0, key: jax.Array | None = None,
            entropy_PGT: jax.Array | None = None, potential_PGT: jax.Array | None = None,
            nodes_KG: jax.Array | None = None, guide_PN: jax.Array | None = None,
-           answer_PGT: jax.Array | None = None) -> Credit:
+           answer_PGT: jax.Array | None = None, pace: jax.Array | None = None) -> Credit:
   """Advantages of every trained token, and the critic's targets. No gradient runs through it.
 
   Args:
@@ -159,6 +159,7 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
     nodes_KG: samples that share prefixes, [turns, G]: the same number, the same turn.
     guide_PN: rewards of N episodes of the reference on each prompt, or None.
     answer_PGT: probability of the right answer before the token's turn, see `needs.answer`.
+    pace: time that passes in a step, in the unit of durations, where rollouts take time.
   """
   if method.critic is not None and values_PGT is None:
     raise ValueError('credit: the method has a critic, and no values were given')
@@ -185,7 +186,7 @@ def credit(method: Method, rollout: types.Rollout, *, old_logp_PGT: jax.Array,
   advantages_PGK = method.advantages(returns_PGK, valid_PGK, context)
 
   facts = dataclasses.replace(filters.seen(rollout, now), shaped_PG=totals[-1],
-                              baseline_PG=baseline)
+                              baseline_PG=baseline, pace=pace)
   keep_PG = filters.combine(method.filter, facts)
 
   targets_PGT = value_mask_PGT = None

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from grpo import masked
 
-__all__ = ['reinforce', 'ppo_clip', 'dis', 'cispo']
+__all__ = ['reinforce', 'ppo_clip', 'dis', 'two_bands', 'cispo']
 
 LIMIT = 20.0
 
@@ -61,6 +61,25 @@ def dis(log_ratio_PGT: jax.Array, logp_PGT: jax.Array, advantages_PGT: jax.Array
   """
   ratio_PGT = ratio(masked.clean(log_ratio_PGT, mask_PGT))
   inside_PGT = (ratio_PGT > 1.0 - low) & (ratio_PGT < 1.0 + high)
+  weight_PGT = jax.lax.stop_gradient(jnp.where(inside_PGT, ratio_PGT, 0.0))
+  return weight_PGT * reinforce(log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT)
+
+
+def two_bands(log_ratio_PGT: jax.Array, logp_PGT: jax.Array, advantages_PGT: jax.Array,
+              mask_PGT: jax.Array, *, up_low: float, up_high: float, down_low: float,
+              down_high: float) -> jax.Array:
+  """-sg[f] A logp with f = r inside a band, else 0; one band for A > 0 (up), one for A < 0 (down).
+
+  What clipping, masking and neither have in common, as four ratios that one program can take: its
+  gradient is that of `ppo_clip` for the bands (0, 1 + high) and (1 - low, inf), that of `dis` for
+  twice (1 - low, 1 + high), and that of an unbounded ratio for twice (0, inf). Bounds are ratios,
+  not distances from 1, and outside the bands.
+  """
+  advantages_PGT = masked.clean(advantages_PGT, mask_PGT)
+  ratio_PGT = ratio(masked.clean(log_ratio_PGT, mask_PGT))
+  up_PGT = (ratio_PGT > up_low) & (ratio_PGT < up_high)
+  down_PGT = (ratio_PGT > down_low) & (ratio_PGT < down_high)
+  inside_PGT = jnp.where(advantages_PGT > 0, up_PGT, down_PGT)
   weight_PGT = jax.lax.stop_gradient(jnp.where(inside_PGT, ratio_PGT, 0.0))
   return weight_PGT * reinforce(log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT)
 

@@ -55,7 +55,8 @@ def demonstrate(task, layout: types.Layout, knobs, key, *, step, prompts: int, s
 
     return tokens, valid, jax.vmap(episode)(sample_G)
 
-  prompt_PL, valid_PL, (turns, alive_PGK, success_PG, terminated_PG) = jax.vmap(group)(prompt_P)
+  (prompt_PL, valid_PL,
+   (turns, notes, alive_PGK, success_PG, terminated_PG)) = jax.vmap(group)(prompt_P)
 
   # Slot j of window s holds turn s * turns + j; in a later window the first `carry` are copies.
   windows = []
@@ -69,6 +70,11 @@ def demonstrate(task, layout: types.Layout, knobs, key, *, step, prompts: int, s
     lost = (jnp.arange(layout.slots) < jnp.where(copies > 0, forget, 0))[None, None, :, None]
     fields['valid'] &= ~lost
     fields = {name: x.reshape(P, G, W) for name, x in fields.items()}
+    if layout.note:  # the note after the last turn, and before the first the one of the last window
+      before = _note(notes, low + copies - 1, copied=True, real=s > 0)
+      after = _note(notes, low + layout.slots - 1, copied=False, real=s + 1 < layout.segments)
+      fields = {name: jnp.concatenate([before[name], x, after[name]], axis=-1)
+                for name, x in fields.items()}
     tokens, valid = compaction.window(prompt_PL, valid_PL, fields.pop('tokens'),
                                       fields.pop('valid'), alive_PGK[:, :, low + copies])
     front = ((0, 0), (0, 0), (layout.prompt, 0))
@@ -83,10 +89,22 @@ def demonstrate(task, layout: types.Layout, knobs, key, *, step, prompts: int, s
       sample_id=jnp.broadcast_to(sample_G[None], (P, G)))
 
 
-def _episode(task, layout, knobs, state, key, noise):
-  """One episode: (fields of its turns [K, A + O], alive before each turn [K], success, terminated).
+def _note(notes, k, *, copied, real):
+  """Fields of the note behind turn k, [P,G,note]: as it was written, copied, or of none at all."""
+  tokens, valid, state_id = (notes[name][:, :, k] for name in ('tokens', 'valid', 'state_id'))
+  valid &= real
+  mask = valid.at[..., 0].set(False) & (not copied)
+  return dict(
+      tokens=tokens, valid=valid, mask=mask, rewards=jnp.zeros(tokens.shape),
+      turn=jnp.where(mask, k + 1, -1),
+      state_id=jnp.where(mask, state_id[..., None], jnp.uint32(0)))
 
-  K is `layout.max_turns`.
+
+def _episode(task, layout, knobs, state, key, noise):
+  """One episode: (fields of its turns [K, A + O], notes behind them, alive before each turn [K],
+  success, terminated).
+
+  K is `layout.max_turns`. A note is there for each turn, as if a window ended behind it.
   """
   stops = jnp.asarray(task.stop_ids, jnp.int32)
   O, A = layout.observation, layout.action
@@ -117,11 +135,20 @@ def _episode(task, layout, knobs, state, key, noise):
         rewards=fill(jnp.where(last, out.reward, 0.0)), turn=fill(jnp.where(chosen, index, -1), -1),
         state_id=fill(jnp.where(chosen, task.state_id(state), jnp.uint32(0))))
     keep = lambda new, old: jnp.where(alive, new, old)
-    carry = (jax.tree.map(keep, out.state, state), alive & ~out.terminated & ~out.truncated,
-             keep(out.success, success), terminated | (alive & out.terminated))
-    return carry, (fields, alive)
+    left = alive & ~out.terminated & ~out.truncated
+    carry = (jax.tree.map(keep, out.state, state), left, keep(out.success, success),
+             terminated | (alive & out.terminated))
+    return carry, (fields, note(out, left), alive)
+
+  def note(out, left):
+    if not layout.note:
+      return {}
+    seen = out.observation, out.valid
+    words = seen if task.summary is None else task.summary(out.state)
+    tokens, valid = compaction.expert_note(*words, layout, task.note_ids)
+    return dict(tokens=tokens, valid=valid & left, state_id=task.state_id(out.state))
 
   start = state, jnp.asarray(True), jnp.float32(0), jnp.asarray(False)
   turns = jnp.arange(layout.max_turns, dtype=jnp.int32)
-  carry, (fields, alive_K) = jax.lax.scan(turn, start, (turns, draws))
-  return fields, alive_K, carry[2], carry[3]
+  carry, (fields, notes, alive_K) = jax.lax.scan(turn, start, (turns, draws))
+  return fields, notes, alive_K, carry[2], carry[3]

@@ -15,13 +15,10 @@ import jax.numpy as jnp
 from grpo import keys
 from grpo import types
 from grpo import writes
-from grpo.rollout import choose as choices
 from grpo.rollout import compaction
+from grpo.rollout import writing
 
-__all__ = ['sample', 'check', 'plan']
-
-_BLOCK = 128  # slots of one block of the cache
-_MOST = 8     # blocks at most, so that compile time stays bounded
+__all__ = ['sample', 'check']
 
 
 def check(policy, task, layout: types.Layout) -> None:
@@ -36,25 +33,9 @@ def check(policy, task, layout: types.Layout) -> None:
   if not layout.observation and layout.max_turns > 1 and task.stop_ids:
     raise ValueError('a task of several turns whose actions can stop early needs observations: '
                      'the first token of a turn must follow a real one')
-
-
-def plan(layout: types.Layout) -> tuple[tuple[int, int, int], ...]:
-  """Blocks of the cache of one window: (first turn, end turn, slots).
-
-  Attention reads filled blocks and the open one, not the empty rest. Short windows are one block.
-  """
-  count = min(_MOST, layout.slots, -(-layout.slots * layout.turn // _BLOCK))
-  size = max(-(-layout.slots // count), layout.carry if layout.segments > 1 else 1)
-  edges = [*range(0, layout.slots, size), layout.slots]
-  return tuple((a, b, (b - a) * layout.turn) for a, b in zip(edges, edges[1:]))
-
-
-def _pieces(layout: types.Layout) -> tuple[int, ...]:
-  """Blocks of the cache inside the one action of a window with one turn."""
-  if layout.slots > 1:
-    return (layout.action,)
-  size = max(_BLOCK, -(-layout.action // _MOST))
-  return tuple(min(size, layout.action - low) for low in range(0, layout.action, size))
+  if layout.summary and not task.note_ids:
+    raise ValueError(f'layout.summary={layout.summary}: the task has no words of a note, see '
+                     'compaction.speaks')
 
 
 def _where(condition, new, old):
@@ -85,7 +66,7 @@ class _Episode:
 def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prompts: int,
            samples: int, temperature, first_prompt=0, first_sample=0, version=0,
            axis_name: str | None = None, choose: Callable | None = None,
-           place: Callable = lambda tree: tree, lineage=None, forget=0) -> types.Rollout:
+           place: Callable = lambda tree: tree, lineage=None, forget=0, learn=1) -> types.Rollout:
   """Samples `prompts` groups of `samples` episodes.
 
   Args:
@@ -107,6 +88,7 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
     lineage: int [turns, G], the sample whose action a sample repeats at a turn, see
       `rollout/branch.py`; None for independent samples.
     forget: turns of the carry that are lost between two windows.
+    learn: whether tokens of summaries are on the mask; 1 or 0, may be traced.
 
   Returns:
     types.Rollout [P,G,S,L]. A limit of turns that cuts an episode sets `truncated`, never
@@ -140,65 +122,30 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
     other = _batch(task.reseed, 0, 0)(state, jax.vmap(one)(row_B).reshape(P, G))
     return _where(jnp.broadcast_to(parting_G[None], (P, G)), other, state)
 
-  draws = jax.vmap(lambda k: jax.random.uniform(k, (layout.max_turns * A,)))(streams('sample'))
-  draws_KAPG = draws.T.reshape(layout.max_turns, A, P, G)
+  def uniforms(name, count, width):
+    draws = jax.vmap(lambda k: jax.random.uniform(k, (count * width,)))(streams(name))
+    return draws.T.reshape(count, width, P, G)
+
+  draws_KAPG = uniforms('sample', layout.max_turns, A)
+  if layout.note:
+    draws_SBPG = uniforms('summary', layout.segments - 1, layout.summary)
   prefix = policy.prefill(params, prompt_PL, valid_PL)
   stops = jnp.asarray(task.stop_ids, jnp.int32)
-
-  def any_of(x):
-    x = jnp.any(x)
-    return x if axis_name is None else jax.lax.pmax(x.astype(jnp.int32), axis_name) > 0
-
-  def stopped(tokens):
-    return jnp.any(tokens[..., None] == stops[None, None], axis=-1)
-
-  def emit(hidden_PGD, uniforms_PG, on_PG, leader_G):
-    tokens, logp = choices.draw(policy.logits(params, hidden_PGD), uniforms_PG, temperature, choose)
-    if leader_G is not None:
-      tokens, logp = tokens[:, leader_G], logp[:, leader_G]
-    return jnp.where(on_PG, tokens, 0), jnp.where(on_PG, logp, 0.0)
-
-  def act(cache, hidden_PGD, alive_PG, uniforms_APG, base, leader_G):
-    """One action of every row. The token sampled last is not read yet; it is returned as such."""
-    token, logp = emit(hidden_PGD, uniforms_APG[0], alive_PG, leader_G)
-    empty = lambda x: writes.put_at(jnp.zeros((A, *x.shape), x.dtype), x, 0)
-    going = alive_PG & ~stopped(token)
-    loop = (jnp.int32(1), any_of(going), cache, token, alive_PG, going,
-            (empty(token), empty(logp), empty(alive_PG)))
-
-    def body(loop):
-      a, _, cache, token, on, going, record = loop
-      hidden, cache = policy.extend(params, prefix, cache, token[..., None], on[..., None],
-                                    base + a - 1)
-      uniforms = jax.lax.dynamic_index_in_dim(uniforms_APG, a, 0, keepdims=False)
-      token, logp = emit(hidden[:, :, 0], uniforms, going, leader_G)
-      record = tuple(writes.put_at(x, new, a) for x, new in zip(record, (token, logp, going)))
-      on, going = going, going & ~stopped(token)
-      return a + 1, any_of(going), cache, token, on, going, record
-
-    end = 0
-    for i, size in enumerate(_pieces(layout) if A > 1 else ()):
-      end += size
-      if i:
-        cache = policy.start(params, prefix, G, size, loop[2])
-        loop = (*loop[:2], cache, *loop[3:])
-      # Slot A - 1 is never read here, so the last piece ends one token earlier.
-      limit = min(end + 1, A)
-      loop = jax.lax.while_loop(lambda loop, limit=limit: (loop[0] < limit) & loop[1], body, loop)
-    _, _, cache, token, on, _, record = loop
-    return cache, token, on, record
+  writer = writing.Writer(policy, params, prefix, temperature, choose, axis_name)
+  any_of = lambda x: writing.any_of(x, axis_name)
 
   def turn(loop, segment):
     slot, episode, cache, hidden_PGD, records = loop
     index = compaction.global_turn(segment, slot, layout)
-    base = slot * layout.turn
+    base = layout.note + slot * layout.turn
     state_id_PG = _batch(task.state_id, 0)(episode.state)
     uniforms_APG = jax.lax.dynamic_index_in_dim(draws_KAPG, index, 0, keepdims=False)
     state, leader_G = episode.state, None
     if lineage is not None:
       state, leader_G = fork(state, index), lineage[index]
-    cache, token, on, (tokens, logps, valid) = act(cache, hidden_PGD, episode.alive, uniforms_APG,
-                                                   base, leader_G)
+    cache, token, on, (tokens, logps, valid) = writing.write(
+        writer, cache, hidden_PGD, episode.alive, uniforms_APG, base, stops, leader_G=leader_G,
+        sizes=writing.pieces(layout))
     actions = lambda x: jnp.moveaxis(x, 0, -1)
     out = _batch(task.step, 0, 0, 0, None)(state, actions(tokens), actions(valid), knobs)
     alive = episode.alive
@@ -227,29 +174,47 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
       new, cache = policy.extend(params, prefix, cache, block, real, base + A - 1)
       return cache, new[:, :, -1].astype(hidden.dtype)
 
-    if layout.slots > 1:  # nothing is sampled behind the last turn of a window
-      again = episode.go & (slot + 1 < layout.slots)
+    if layout.slots > 1:  # nothing but a note is sampled behind the last turn of a window
+      again = episode.go if layout.note else episode.go & (slot + 1 < layout.slots)
       cache, hidden_PGD = jax.lax.cond(again, read, lambda *x: x, cache, hidden_PGD)
     return slot + 1, episode, cache, hidden_PGD, records
+
+  def write_note(episode, segment, cache):
+    """The fields of the note behind the last turn, each [note,P,G]; it belongs to the next turn."""
+    index = compaction.global_turn(segment, layout.slots, layout)
+    uniforms_BPG = jax.lax.dynamic_index_in_dim(draws_SBPG, segment, 0, keepdims=False)
+    tokens, logps, valid = writing.note(
+        writer, cache, episode.alive, uniforms_BPG, layout.row - layout.note, task.note_ids,
+        leader_G=None if lineage is None else lineage[index])
+    state_id_PG = _batch(task.state_id, 0)(episode.state)
+    mask = (valid & jnp.asarray(learn, bool)).at[0].set(False)
+    return dict(
+        tokens=tokens, valid=valid, mask=mask, logp=jnp.where(mask, logps, 0.0),
+        rewards=jnp.zeros_like(logps), turn=jnp.where(mask, index, -1),
+        state_id=jnp.where(mask, state_id_PG[None], jnp.uint32(0)))
+
+  def blank(*shape):
+    shape = *shape, P, G
+    return dict(
+        tokens=jnp.zeros(shape, jnp.int32), valid=jnp.zeros(shape, bool),
+        mask=jnp.zeros(shape, bool), logp=jnp.zeros(shape), rewards=jnp.zeros(shape),
+        turn=jnp.full(shape, -1), state_id=jnp.zeros(shape, jnp.uint32))
 
   def run_window(episode, segment, tokens_PGC, valid_PGC):
     """Plays one window. The first turns are copies, but in window 0."""
     copied = tokens_PGC.shape[-1]
     first = jnp.where(segment > 0, layout.carry, 0) if copied else jnp.int32(0)
-    shape = (layout.slots, layout.turn, P, G)
-    records = dict(
-        tokens=jnp.zeros(shape, jnp.int32), valid=jnp.zeros(shape, bool),
-        mask=jnp.zeros(shape, bool), logp=jnp.zeros(shape), rewards=jnp.zeros(shape),
-        turn=jnp.full(shape, -1), state_id=jnp.zeros(shape, jnp.uint32))
+    records, front = blank(layout.slots, layout.turn), blank(layout.note)
     hidden = jnp.broadcast_to(prefix.last[:, None], (P, G, prefix.last.shape[-1]))
-    blocks = plan(layout)
-    room = blocks[0][2] if layout.slots > 1 else _pieces(layout)[0]
+    blocks = writing.plan(layout)
+    room = blocks[0][2] if layout.slots > 1 else writing.pieces(layout)[0]
     cache = policy.start(params, prefix, G, room)
     used = episode.alive
     if copied:
       lead = lambda x: jnp.moveaxis(x.reshape(P, G, layout.carry, layout.turn), (2, 3), (0, 1))
       for name, x in (('tokens', tokens_PGC), ('valid', valid_PGC)):
-        records[name] = records[name].at[:layout.carry].set(lead(x))
+        records[name] = records[name].at[:layout.carry].set(lead(x[..., layout.note:]))
+        front[name] = jnp.moveaxis(x[..., :layout.note], -1, 0)
 
       def read(cache, hidden):
         new, cache = policy.extend(params, prefix, cache, tokens_PGC, valid_PGC, jnp.int32(0))
@@ -265,14 +230,20 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
         loop = (*loop[:2], cache, *loop[3:])
       loop = jax.lax.while_loop(lambda loop, high=high: (loop[0] < high) & loop[1].go,
                                 lambda loop: turn(loop, segment), loop)
-    _, episode, _, _, records = loop
+    _, episode, cache, _, records = loop
     records = {name: jnp.moveaxis(x, (2, 3), (0, 1)).reshape(P, G, -1)
                for name, x in records.items()}
+    if layout.note:  # an episode that goes on has another window
+      back = jax.lax.cond(episode.go, lambda: write_note(episode, segment, cache),
+                          lambda: blank(layout.note))
+      row = lambda x: jnp.moveaxis(x, 0, -1)
+      records = {name: jnp.concatenate([row(front[name]), x, row(back[name])], axis=-1)
+                 for name, x in records.items()}
     next_ = compaction.carried(records['tokens'], records['valid'], episode.alive, layout, forget)
     tokens, valid = compaction.window(prompt_PL, valid_PL, records.pop('tokens'),
                                       records.pop('valid'), used)
-    front = lambda x, rest: jnp.pad(x, ((0, 0), (0, 0), (layout.prompt, 0)), constant_values=rest)
-    records = {name: front(x, -1 if name == 'turn' else 0) for name, x in records.items()}
+    lead = lambda x, rest: jnp.pad(x, ((0, 0), (0, 0), (layout.prompt, 0)), constant_values=rest)
+    records = {name: lead(x, -1 if name == 'turn' else 0) for name, x in records.items()}
     return episode, next_, records | dict(tokens=tokens, valid=valid)
 
   no = jnp.zeros((P, G), bool)
@@ -288,7 +259,7 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
       episode, copy, fields = run_window(episode, segment, *copy)
       return (episode, copy), fields
 
-    width = layout.carry * layout.turn
+    width = layout.note + layout.carry * layout.turn
     copy = jnp.zeros((P, G, width), jnp.int32), jnp.zeros((P, G, width), bool)
     (episode, _), fields = jax.lax.scan(body, (episode, copy), jnp.arange(layout.segments))
     fields = {name: jnp.moveaxis(x, 0, 2) for name, x in fields.items()}

@@ -24,7 +24,9 @@ import jax.numpy as jnp
 from grpo import types
 from grpo.rollout import delays
 
-__all__ = ['Pool', 'line', 'exchange', 'batches']
+__all__ = ['Pool', 'line', 'exchange', 'batches', 'pace']
+
+_FORGET = 0.05  # weight of the newest step in the pool's pace
 
 
 @types.pytree
@@ -32,6 +34,7 @@ class Pool:
   """Groups that are being played."""
   rollout: types.Rollout  # [N,G,...]
   left: jax.Array         # f32 [N]; time until the slowest member is done; inf: an empty place
+  pace: jax.Array         # f32 []; time that a step takes, a mean of some twenty; 0 at the start
 
 
 def line(shapes, lag: int, group: int, delay: Mapping[str, Any]):
@@ -50,7 +53,7 @@ def line(shapes, lag: int, group: int, delay: Mapping[str, Any]):
     return zeros(lag)
   flat = lambda x: x.reshape(-1, *x.shape[2:])
   rollout = jax.tree.map(flat, zeros(batches(lag, group, delay['sigma'])))
-  return Pool(rollout, jnp.full(rollout.success.shape[0], jnp.inf))
+  return Pool(rollout, jnp.full(rollout.success.shape[0], jnp.inf), jnp.zeros([]))
 
 
 def batches(lag: int, group: int, sigma: float) -> int:
@@ -86,6 +89,11 @@ def exchange(waiting, fresh, step, durations_PG=None):
   return waiting, old, step >= lag
 
 
+def pace(waiting):
+  """Mean time that passes in a step, or None for a line in which no time passes."""
+  return waiting.pace if isinstance(waiting, Pool) else None
+
+
 def _first_done(pool, fresh, durations_PG):
   """Takes the P groups with the least time left, of those in the pool and the fresh ones."""
   N, P = pool.left.shape[0], durations_PG.shape[0]
@@ -110,4 +118,6 @@ def _first_done(pool, fresh, durations_PG):
   out = jax.tree.map(pick, pool.rollout, fresh)
   put = lambda old, new: old.at[place_P].set(new[source_P], mode='drop', unique_indices=True)
   left = put(pool.left, left_M[N:]) - passed
-  return Pool(jax.tree.map(put, pool.rollout, fresh), left), out, full
+  pace = jnp.where(pool.pace > 0, pool.pace + _FORGET * (passed - pool.pace), passed)
+  pace = jnp.where(full, pace, pool.pace)
+  return Pool(jax.tree.map(put, pool.rollout, fresh), left, pace), out, full

@@ -68,7 +68,7 @@ def diagnose(case: Case) -> dict[str, str]:
 def _mask(case):
   """Trained tokens stand on action slots, and each has been seen."""
   rollout, slots = case.rollout, np.zeros(case.layout.length, bool)
-  slots[list(case.layout.action_slots)] = True
+  slots[[*case.layout.action_slots, *case.layout.summary_slots]] = True
   mask, valid = np.asarray(rollout.mask), np.asarray(rollout.valid)
   off = int((mask & ~(slots & valid)).sum())
   if not off:
@@ -135,12 +135,12 @@ def stretched(case: Case, times: int = 3) -> Case:
   """
   old = case.layout
   new = dataclasses.replace(old, observation=times * old.observation)
-  place = list(range(old.prompt))
+  place = list(range(old.prompt + old.note))
   for k in range(old.slots):
-    start = old.prompt + k * old.turn
+    start = old.prompt + old.note + k * old.turn
     place += [*range(start, start + old.action)]
     place += [start + old.action + i % old.observation for i in range(new.observation)]
-  place = jnp.asarray(place)
+  place = jnp.asarray([*place, *range(old.length - old.note, old.length)])
   take = lambda x: x[..., place]
   rollout = case.rollout
   parts = {f: take(getattr(rollout, f)) for f in (

@@ -45,6 +45,18 @@ def _turns(count):
   return dataclasses.replace(_FEW, completion=128 // count, observation=128 // count, turns=count)
 
 
+def _windows(count):
+  """Windows of five turns, the first of which is copied from the last one, and their summaries."""
+  return dataclasses.replace(_FEW, completion=16, observation=16, turns=1 + 4 * count,
+                             windows=count, summary=8 if count > 1 else 0)
+
+
+def _worth(count):
+  """Positions that `count` windows read, in those of one."""
+  many, one = (works.layout(_windows(n)) for n in (count, 1))
+  return many.stream / one.stream
+
+
 LAWS = {
     'group': _vary(_FEW, 'group', (2, 4, 8, 16, 32), 'step_s', (2.2,)),
     'shared-prompt': _vary(dataclasses.replace(_FEW, prompt=512), 'group', (1, 8), 'step_s',
@@ -59,6 +71,8 @@ LAWS = {
                  against='first'),
     'horizon': _vary(dataclasses.replace(_FEW, completion=8, observation=8), 'turns',
                      (1, 2, 4, 8, 16), 'step_s', (2.3,)),
+    'windows': Law('windows', [(n, _windows(n)) for n in (1, 2, 4, 8)], 'step_s',
+                   tuple(1.3 * _worth(n) for n in (2, 4, 8)), against='first'),
     'lag': _vary(_FEW, 'lag', (0, 8), 'step_s', (1.1,)),
     'pool': Law('lag', [(0, _FEW), (8, dataclasses.replace(_FEW, lag=8, delay='by_length'))],
                 'step_s', (1.1,)),

@@ -16,6 +16,7 @@ import numpy as np
 from grpo import build
 from grpo import keys
 from grpo import types
+from grpo.rollout import compaction
 from grpo.rollout import sampler
 from grpo.tasks import base
 
@@ -97,8 +98,9 @@ def sampled(actor: build.Actor, params, key) -> Iterator[Turn]:
         temperature=c['sample']['temperature'], forget=c['window']['forget'])
 
   start, rollout = jax.jit(draw)(params)
+  acted = rollout.mask & ~compaction.places(actor.layout)  # what is said to the task
   tokens_T, turn_T, mask_T = (np.asarray(types.stream(x))[0, 0]
-                              for x in (rollout.tokens, rollout.turn, rollout.mask))
+                              for x in (rollout.tokens, rollout.turn, acted))
 
   def act(state, index):
     del state

@@ -171,11 +171,10 @@ def _parts_of_step(work, rows, rates) -> dict:
   """What is said of sampling, scoring and training apart from each other."""
   generate, score = _median(rows, 'generate'), _median(rows, 'score')
   train = max(_median(rows, 'step') - generate - score, 1e-9)
-  sampled = work.rows * work.turns * work.completion
   trained = work.rows * (work.prompt + work.row_tokens)
   return dict(
       generate_s=generate, score_s=score, train_s=train,
-      generated_tok_s=sampled / generate, trained_tok_s=trained / train,
+      generated_tok_s=work.sampled / generate, trained_tok_s=trained / train,
       share_generate=_floor(work, 'generate', rates) / generate,
       share_train=_floor(work, 'train', rates) / train)
 

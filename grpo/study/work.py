@@ -25,9 +25,10 @@ class Work:
   """Sizes of one case. An episode has `turns` actions of `completion` tokens each.
 
   After each action but the last the policy reads `observation` tokens. `stops` token ids (0 for
-  none) end an action early. `ref` adds a KL term to a frozen reference. `micro` parts of a batch
-  are trained one after the other, which changes no result. `seeds` runs share one program. `lag`
-  batches wait in a delay line whose law is `delay`.
+  none) end an action early. The episode is played in `windows` windows, of which later ones start
+  with a copy of one turn and of a summary of `summary` tokens. `ref` adds a KL term to a frozen
+  reference. `micro` parts of a batch are trained one after the other, which changes no result.
+  `seeds` runs share one program. `lag` batches wait in a delay line whose law is `delay`.
   """
   layers: int = 4
   hidden: int = 128
@@ -43,6 +44,8 @@ class Work:
   turns: int = 1
   observation: int = 0
   stops: int = 0
+  windows: int = 1
+  summary: int = 0
   micro: int = 1
   seeds: int = 1
   lag: int = 0
@@ -53,12 +56,18 @@ class Work:
 
   @property
   def rows(self) -> int:
-    return self.prompts * self.group * self.seeds
+    return self.prompts * self.group * self.seeds * self.windows
+
+  @property
+  def sampled(self) -> int:
+    """Tokens that the policy chooses, if it is never done early."""
+    return self.rows // self.windows * layout(self).max_trained
 
   @property
   def row_tokens(self) -> int:
-    """Tokens of a row behind its prompt."""
-    return self.turns * (self.completion + self.observation) - self.observation
+    """Tokens of a row, that is of a window, behind its prompt."""
+    made = layout(self)
+    return made.row - (0 if made.note else self.observation)
 
 
 # Parts of one or two prompts keep activations in the cache of a CPU: a third of the training time.
@@ -110,13 +119,17 @@ def task(work: Work) -> base.Task:
       action_len=work.completion, observation_len=work.observation, max_turns=work.turns,
       stop_ids=tuple(range(FIRST_TOKEN, FIRST_TOKEN + work.stops)), knobs={}, reset=reset,
       reseed=lambda state, key: state, step=step,
-      state_id=lambda state: state.turn.astype(jnp.uint32), expert=expert)
+      state_id=lambda state: state.turn.astype(jnp.uint32), expert=expert,
+      note_ids=(work.vocab - 2, work.vocab - 1) if work.summary else ())
 
 
 def layout(work: Work) -> types.Layout:
-  """One window that holds the whole episode."""
-  return types.Layout(prompt=work.prompt, action=work.completion, observation=work.observation,
-                      turns=work.turns)
+  """The windows of an episode; they hold all of its turns."""
+  sizes = dict(prompt=work.prompt, action=work.completion, observation=work.observation)
+  if work.windows == 1:
+    return types.Layout(turns=work.turns, **sizes)
+  return types.Layout(turns=(work.turns - 1) // work.windows, segments=work.windows, carry=1,
+                      summary=work.summary, **sizes)
 
 
 def shape(work: Work) -> transformer.Shape:
@@ -145,7 +158,7 @@ def flops(work: Work) -> dict[str, float]:
   prompts, tokens = work.prompts * work.seeds, work.row_tokens
   prefill = prompts * (2 * body * work.prompt + attention(work.prompt, 0))
   rows = work.rows * (2 * body * (tokens - 1) + attention(tokens - 1, work.prompt))
-  scored = 2 * head * work.rows * work.turns * work.completion
+  scored = 2 * head * work.sampled
   forward = prefill + rows + scored
   return dict(generate=forward, score=forward * work.ref, train=3 * forward)
 

@@ -54,6 +54,11 @@ class Task:
       far as the state says now. None where there is no such token.
     alike: pairs of (first id, count): words of an observation that could stand for one another,
       such as the levels of a gauge; what a wrong observation mixes up.
+    summary: (state) -> (words [n] int32, which are real [n] bool), what the scripted expert would
+      write down when its window is full, the most important first; may look at hidden state. None:
+      it copies the last observation.
+    note_ids: words that open and close a note, of tasks that `rollout.compaction.speaks` has given
+      them.
     rule_words: leading words of the prompt that say which rules are in force.
     prompt_space: number of distinct prompts, or None when it is practically unbounded.
     glue: what stands between the texts of two tokens where they are shown.
@@ -74,6 +79,8 @@ class Task:
   potential: Callable | None = None
   answer: Callable | None = None
   alike: tuple[tuple[int, int], ...] = ()
+  summary: Callable | None = None
+  note_ids: tuple[int, ...] = ()
   rule_words: int = 0
   glue: str = ' '
 

@@ -4,7 +4,7 @@ Each turn shows a status and a cue, and takes one action. Let m be the mode, c t
 goal: the right action is (c + m + o floor(n / 2)) mod n; m and o are 0 at the start. On K decisive
 turns, spread evenly, a wrong action does damage; on the other turns any action will do. Reward and
 success are 1 on turn T if no damage is left, else 0. The episode always lasts T turns, also when it
-is lost; nothing but the last turn pays.
+is lost (but see `fatal`); nothing but the last turn pays.
 
     ok --wrong on a decisive turn--> hurt --next turn, right action, probability undo--> ok
                                      hurt --otherwise-------------------------------> lost
@@ -22,12 +22,16 @@ the status shows from the next observation on), `undo` b (probability that a rig
 happens), `switch` g (hazard of the goal: probability a turn that it changes; a word of its own says
 so, once; it needs goals=2, which makes room for the word), `delay` (routine turns at the end,
 between the last decisive block and the reward), `unmarked` (1: decisive cues look like the others),
-`sources` m (how many times the cue is told, by m sources) and `unreliable` e (probability that a
-source lies: for the whole episode it tells of a uniform cue). With all but T, K and m at 0, the
-case is easy: failures hidden, no drift, and cue -> action is one table. Liars are part of the
-instance, what they say is noise; the latent chain knows neither, so the exact values of policies
-that act on the latent state stay as they are. The expert sees the true cue; with e > 0 nobody who
-reads the sources can always do as well.
+`sources` m (how many times the cue is told, by m sources), `unreliable` e (probability that a
+source lies: for the whole episode it tells of a uniform cue) and `fatal` (1: an episode that is
+lost ends at once, so that failures are shorter than successes; no value changes). `manner` w pays
+|w| of the reward for style: its share of the routine turns on which the index of the action is even
+(w > 0) or odd (w < 0), turn by turn, and 1 - |w| for the outcome. The sign can change over training
+(`schedule`): what is rewarded moves and nothing that is seen tells of it. With all but T, K and m
+at 0, the case is easy: failures hidden, no drift, and cue -> action is one table. Liars are part of
+the instance, what they say is noise; the latent chain knows neither, so the exact values of
+policies that act on the latent state stay as they are, which are those of the outcome. The expert
+sees the true cue; with e > 0 nobody who reads the sources can always do as well.
 
 Prompts are few: the first cue is all that varies (n prompts). Train and held-out episodes share
 their prompts and differ in the noise only; there is no split to make. Different streams give
@@ -185,11 +189,23 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
     cue = pick(draw[3])
     after = State(state.turn + 1, cue, mode, damage, (seen & (damage != OK)).astype(jnp.int32),
                   state.noise, state.liars, goal)
-    over = after.turn >= horizon
+    lost = (damage == LOST) & (jnp.asarray(knobs['fatal'], jnp.float32) > 0.5)
+    over = (after.turn >= horizon) | lost
     score = (over & (damage == OK)).astype(jnp.float32)
+    styled = style(state.turn, action, valid, knobs, horizon)
+    reward = (1.0 - jnp.abs(jnp.asarray(knobs['manner'], jnp.float32))) * score + styled
     shown = show(after, jnp.where(flip, 1 + mode, 0), jnp.where(turned, 1 + goal, 0),
                  draw[4:4 + M], knobs)
-    return base.Step(after, *shown, score, score, over, jnp.asarray(False))
+    return base.Step(after, *shown, reward, score, over, jnp.asarray(False))
+
+  def style(turn, action, valid, knobs, horizon):
+    """What the action of a routine turn earns for its manner."""
+    manner, turns = jnp.asarray(knobs['manner'], jnp.float32), jnp.arange(max_turns)
+    count = jnp.sum(~is_decisive(turns, knobs) & (turns < horizon))
+    number = action[0] - ACTION
+    fits = valid[0] & (number >= 0) & (number < actions) & (number % 2 == (manner < 0))
+    paid = fits & ~is_decisive(turn, knobs)
+    return jnp.where(paid, jnp.abs(manner) / jnp.maximum(count, 1), 0.0)
 
   def state_id(state):
     """1 + turn * N + index: `id - 1` is the place in the flattened arrays of the oracle."""
@@ -206,11 +222,17 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
     del key
     return (ACTION + right_action(state, actions))[None].astype(jnp.int32), jnp.ones(1, bool)
 
+  def summary(state):
+    """The mode and, with two goals, the goal, in the words that told of them."""
+    words = jnp.stack([status + 1 + state.mode, order + 1 + state.goal])[:1 + told]
+    return words.astype(jnp.int32), jnp.ones(1 + told, bool)
+
   return base.Task(
       vocab=vocab, prompt_len=1 + told + M, action_len=1, observation_len=1 + told + M,
       max_turns=max_turns, stop_ids=(),
       knobs=dict(horizon=max_turns, decisive=min(2, max_turns), visibility=0.0, undo=0.0, drift=0.0,
-                 switch=0.0, delay=0, unmarked=0.0, sources=1, unreliable=0.0),
+                 switch=0.0, delay=0, unmarked=0.0, sources=1, unreliable=0.0, fatal=0.0,
+                 manner=0.0),
       reset=reset, reseed=reseed, step=step, state_id=state_id, expert=expert,
       prompt_space=actions if M == 1 else None, potential=potential,
-      alike=((routine, actions), (marked, actions)))
+      summary=summary, alike=((routine, actions), (marked, actions)))

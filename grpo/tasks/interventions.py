@@ -101,6 +101,7 @@ def wrap(task: base.Task) -> base.Task:
       reseed=lambda state, key: dataclasses.replace(state, inner=task.reseed(state.inner, key)),
       step=step, state_id=lambda state: task.state_id(state.inner),
       expert=lambda state, key: task.expert(state.inner, key),
+      summary=None if task.summary is None else lambda state: task.summary(state.inner),
       answer=None if task.answer is None else lambda state: task.answer(state.inner))
 
 
