@@ -31,9 +31,11 @@ help:
 quickstart: install
 	$(BIN)/python -m scripts.sweep --experiment=quickstart --workdir=runs/quickstart
 
-# Arms one after the other, each on all cores; the first is GRPO. ARGS=--size=smoke tries it.
+# Arms one after the other, each on all cores; the first is GRPO, whose model is written at the end.
 llm: install-llm
 	$(BIN)/python -m scripts.sweep --experiment=real_math --workdir=runs/llm --processes=1 $(ARGS)
+	@test -d runs/llm/model || $(BIN)/python -m scripts.export --out=runs/llm/model \
+	  --workdir="$$(echo runs/llm/runs/grpo.*)"
 
 test: install-dev
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile $(if $(ARGS),$(ARGS),$(CORE)) $(TESTS)

@@ -22,6 +22,7 @@ _GROUP = flags.DEFINE_integer('group', 8, 'Rows of one prompt; divides --rows.',
 _TOKENS = flags.DEFINE_integer('tokens', 16, 'Tokens of each row.', lower_bound=2)
 _PROMPT = flags.DEFINE_integer('prompt', 37, 'Tokens of a prompt.', lower_bound=1)
 _ROUNDS = flags.DEFINE_integer('rounds', 3, 'Timed rounds of each.', lower_bound=1)
+_SCAN = flags.DEFINE_bool('scan', False, 'One compiled layer for all in ours too: model.scan.')
 _DTYPE = flags.DEFINE_enum('dtype', 'float32', ['float32', 'bfloat16'], 'Of products.')
 
 
@@ -143,12 +144,13 @@ def main(argv):
   uniforms = stream.random_sample((length, prompts, _GROUP.value)).astype(np.float32)
   params = jax.device_put(model.params)
   stacked = params | {'layers': jax.jit(transformer.stack)(params['layers'])}
-  runs = dict(ours=(_ours, params), plain=(_plain, stacked))
+  runs = dict(ours=(_ours, stacked if _SCAN.value else params), plain=(_plain, stacked))
+  shape = dataclasses.replace(model.shape, scan=_SCAN.value)
   made, seconds, out = {}, {name: [] for name in runs}, {}
   for name, (make, weights) in runs.items():
     start = time.perf_counter()
-    made[name] = jax.jit(make(dataclasses.replace(model.shape), prompts, _GROUP.value, length)
-                         ).lower(weights, tokens, uniforms).compile()
+    made[name] = jax.jit(make(shape, prompts, _GROUP.value, length)).lower(
+        weights, tokens, uniforms).compile()
     out[name] = np.asarray(made[name](weights, tokens, uniforms))
     print(f'{name}: compiled and run once in {time.perf_counter() - start:.1f} s', flush=True)
   for _ in range(_ROUNDS.value):

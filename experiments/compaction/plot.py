@@ -26,17 +26,18 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
   for row in results + curves:
     row['arm'] = _NAMES[row['arm']]
   look = plots.looks(list(_NAMES.values()))
-  fig, axes_1N = plots.new(1, 2, width=7.4, height=2.8)
+  fig, axes_1N = plots.new(1, 2, width=7.4, height=3.0)
   left, right = axes_1N[0]
   plots.learning_curves(left, curves, look)
   left.set_title('with compaction, while training')
   left.set_ylabel('success')
-  plots.score_against(right, sweep.rows(results), look, x='windows', score=sweep.SCORE,
+  plots.score_against(right, sweep.rows(results, curves), look, x='windows', score=sweep.SCORE,
                       label='windows that hold an episode')
   right.set_title('after training')
   for ax in (left, right):
     ax.set_ylim(-0.02, 1.02)
-  plots.legend(fig, left)
+  handles, labels = left.get_legend_handles_labels()
+  fig.legend(handles, labels, loc='outside upper center', ncols=4)  # eight do not fit in a row
   return fig
 
 
