@@ -28,8 +28,8 @@ def overrides(arm: str, size: str) -> dict:
   made = {'task.horizon': turns, 'task.decisive': 4, 'task.drift': 0.15, 'task.fatal': 1.0,
           'window.turns': 4, 'window.carry': 1, 'window.summary': 2}
   if size == 'smoke':
-    made |= {'model.layers': 1, 'clone.steps': 20, 'steps': 2, 'log_every': 2,
-             'checkpoint.every': 2, 'task.decisive': 2, 'window.turns': 2}
+    made |= sweep_cells.TABLES | {'steps': 2, 'log_every': 2, 'checkpoint.every': 2,
+                                  'task.decisive': 2, 'window.turns': 2}
   elif size == 'small':
     made |= {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 64, 'model.heads': 2,
              'clone.pass_rate': 0.35, 'clone.prompts': 32, 'clone.every': 5, 'clone.steps': 1000,
