@@ -15,7 +15,7 @@ from grpo.tasks import horizon
 from tests import episodes as runs
 
 NEUTRAL = dict(horizon=4, decisive=2, visibility=0.0, undo=0.0, drift=0.0, delay=0, unmarked=0.0,
-               sources=1, unreliable=0.0, switch=0.0, manner=0.0)
+               sources=1, unreliable=0.0, switch=0.0, manner=0.0, fatal=0.0)
 # Liars among the sources change what is seen, not the latent chain: values stay exact.
 HARD = NEUTRAL | dict(visibility=0.4, undo=0.7, drift=0.2, delay=1, unreliable=0.5)
 

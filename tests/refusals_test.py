@@ -262,7 +262,7 @@ class CommandTest(parameterized.TestCase):
       self.assertIsNone(process.poll())
       time.sleep(0.05)
     process.send_signal(signum)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=240)
     self.assertEqual(process.returncode, code, err)
     self.assertNotIn('Traceback', err)
 

@@ -209,7 +209,7 @@ def answers(policy, params, rollout, layout, temperature, answer_P):
   """
   _check(rollout, layout)
   before, tokens = _read(policy, params, rollout, layout)
-  target = jnp.broadcast_to(answer_P[:, None, None, None], tokens.shape)
+  target = jnp.broadcast_to(answer_P[:, None, None], tokens.shape)
   logp, _ = _scores(policy, params, before, target, temperature, None, False)
   return _place(logp, rollout.mask, layout)
 

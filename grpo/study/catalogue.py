@@ -85,6 +85,7 @@ LEFT_OUT: Mapping[str, str] = {
     'treerl': 'needs rollouts that share prefixes',
     'spo_tree': 'needs rollouts that share prefixes',
     'minus_optimal_value': 'needs episodes of the reference',
+    'adaptive_segment_return': 'takes windows as samples; in one it is adaptive_lambda_return',
     'information_gain': 'needs a task with an answer of one token',
     'decoupled_zscore': 'needs several rewards; with one it is a batch z-score of a group z-score',
 }
