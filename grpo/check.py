@@ -41,6 +41,7 @@ def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
 
 def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   """Pairs of (broken, what to tell the user)."""
+  yield from slotted.shapes(c)
   yield from ranges.rules(c)
   m, s, u, k, a = (c[x] for x in ('method', 'sample', 'train', 'checkpoint', 'audit'))
   for path, value, low in (
@@ -113,6 +114,10 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
       'schedule: an audit plays the knobs of task and knows no schedule; use audit.every=0')
   yield bool(c['schedule']) and m['returns']['name'] == 'potential_look_ahead', (
       'schedule: the potential of a step is that of the knobs of task; use no schedule')
+  for name, spec in c['schedule'].items():  # a knob keeps its range at every step
+    for value in (*spec.get('to', ()), *(spec[k] for k in ('low', 'high') if k in spec)):
+      for broken, text in _task({**c['task'], name: value}):
+        yield broken, f'schedule.{name}: {text}'
   yield from _task(c['task'])
   yield from _scene(c['task'])
   yield m['returns']['name'] == 'potential_look_ahead' and c['task']['name'] not in POTENTIAL, (

@@ -1,9 +1,10 @@
 """Names to slot functions: a method's section of a config becomes an `objective.method.Method`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 import difflib
 import functools
 import inspect
+import typing
 from typing import Any
 
 from grpo import paths
@@ -52,6 +53,16 @@ def _pick(modules, name: str, where: str):
   return found[name]
 
 
+def _fits(kind, value) -> bool:
+  """Whether a value can be an argument of that kind; traced arrays are numbers."""
+  if kind in (int, float):
+    return not isinstance(value, (str, Mapping, Sequence, type(None)))
+  if typing.get_origin(kind) is Sequence:
+    return isinstance(value, (list, tuple)) and all(
+        _fits(typing.get_args(kind)[0], item) for item in value)
+  return True
+
+
 def slot(module, spec: Mapping[str, Any], where: str, derived: Mapping[str, Any] | None = None):
   """The function named by a slot, with its keyword arguments bound.
 
@@ -64,6 +75,9 @@ def slot(module, spec: Mapping[str, Any], where: str, derived: Mapping[str, Any]
   for key in given:
     if key not in allowed:
       raise ValueError(f'{where}: {spec["name"]} takes no {key!r}{nearest(key, allowed)}')
+    if not _fits(allowed[key].annotation, given[key]):
+      raise ValueError(f'{where}.{key}: must be {inspect.formatannotation(allowed[key].annotation)}'
+                       f', got {given[key]!r}')
   bound = {k: v for k, v in (derived or {}).items() if k in allowed} | given
   missing = [k for k, p in allowed.items() if p.default is p.empty and k not in bound]
   if missing:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ['rules', 'number']
+__all__ = ['rules', 'shapes', 'number']
 
 # Baselines that compare a sample with the others of its group.
 GROUP = ('group_zscore', 'group_center', 'leave_one_out', 'group_mean_batch_std', 'process_zscore',
@@ -40,6 +40,25 @@ def rules(m: Mapping[str, Any], s: Mapping[str, Any],
   yield from _method(m, s, u)
   yield from _labelled(m, s, u)
   yield from _over(m, s)
+
+
+ONE = ('chunk', 'returns', 'advantages', 'ratio', 'surrogate', 'kl', 'aggregate', 'critic',
+       'branch')
+LABELLED = ('shape', 'filter', 'correction', 'gate', 'weigh', 'memory', 'auxiliary')
+
+
+def shapes(c):
+  """Whether what should be a slot, or a section of labelled ones, is one."""
+  bare = lambda slot: not isinstance(slot, Mapping) or not isinstance(slot.get('name'), str)
+  method = c['method']
+  for path, slot in (('model', c['model']), ('sample.delay', c['sample']['delay']),
+                     *((f'method.{name}', method[name]) for name in ONE)):
+    yield bare(slot), f'{path}: a slot is a name and arguments, {{"name": ...}}; got {slot!r}'
+  for path, section in (('schedule', c['schedule']),
+                        *((f'method.{name}', method[name]) for name in LABELLED)):
+    broken = not isinstance(section, Mapping) or any(bare(slot) for slot in section.values())
+    yield broken, (f'{path}: holds slots, each under a label, {{LABEL: {{"name": ...}}}}; got '
+                   f'{section!r}')
 
 
 def number(value) -> bool:
@@ -225,5 +244,8 @@ def _labelled(m, s, u):
             f'method.weigh.{label}: admission undoes what a filter fresh does to rollouts that '
             'take the time of sample.delay=by_length: it needs both, with their max_lag and sigma, '
             'and a sigma above 0')
+    most = x.get('most', 10.0)
+    yield x['name'] == 'admission' and not (number(most) and most >= 1), (
+        f'method.weigh.{label}.most: must be a number of at least 1, got {most!r}')
   yield 'prefix_share' in names['weigh'] and s['group'] == 1, (
       'method.weigh: prefix_share compares the samples of a prompt, and sample.group=1')

@@ -55,6 +55,12 @@ class CheckTest(parameterized.TestCase):
       ('grpo', dict(window__summary=-2), 'window.summary: must be at least 0'),
       ('grpo', dict(window__compactions=-2), 'window.compactions: must be at least 0, or -1'),
       ('grpo', dict(train__summaries=2), 'train.summaries: allowed are 0 and 1'),
+      ('grpo', dict(method__weigh={'name': 'prefix_share'}), 'method.weigh: holds slots'),
+      ('grpo', dict(method__surrogate={'low': 1}), 'method.surrogate: a slot is'),
+      ('grpo', dict(sample__delay={'sigma': 1.0}), 'sample.delay: a slot is'),
+      ('grpo', dict(schedule={'manner': 0.5}), 'schedule: holds slots, each under a label'),
+      ('grpo', dict(schedule={'manner': {'name': 'stairs', 'at': [1], 'to': [0.0, 5.0]}}),
+       'schedule.manner: task.manner: must be in'),
       ('icepop', dict(method__correction={'a': {'name': 'icepop', 'low': 5.0, 'high': 0.5}}),
        'from low=5.0 to high=0.5: nothing'),
       ('curriculum', dict(method__filter={'a': {'name': 'pass_rate', 'low': 0.8, 'high': 0.2}}),
@@ -79,6 +85,15 @@ class CheckTest(parameterized.TestCase):
   def test_refused(self, name, overrides, message):
     with self.assertRaisesRegex(ValueError, message):
       check.check(plain(name, **overrides))
+
+  @parameterized.parameters(
+      (dict(method__filter={'f': {'name': 'fresh', 'max_lag': 'a'}}),
+       "method.filter.f.max_lag: must be int, got 'a'"),
+      (dict(schedule={'manner': {'name': 'stairs', 'at': 1, 'to': [0.0, 1.0]}}),
+       'schedule.manner.at: must be .*, got 1'))
+  def test_arguments_of_slots_have_a_type(self, overrides, message):
+    with self.assertRaisesRegex(ValueError, message):
+      build.parts(plain('grpo', **overrides))
 
   @parameterized.parameters(
       ('line', dict(task__switch=1.5), 'task.switch: must be in'),
