@@ -28,11 +28,10 @@ def asked() -> dict:
   return dict(processes=_PROCESSES.value, runner=_RUNNER.value, start=start)
 
 
-def again(processes: int | None = None) -> list[str]:
+def again(processes: int) -> list[str]:
   """These flags as arguments of another command, with a number of processes of its own."""
   given = [_LAUNCHER, _CLUSTER, _MINUTES, _CORES, _GPUS, _RUNNER]
-  count = _PROCESSES.value if processes is None else processes
-  return [f'--processes={count}', *(f'--{holder.name}={holder.value}' for holder in given),
+  return [f'--processes={processes}', *(f'--{holder.name}={holder.value}' for holder in given),
           *(f'--slurm={value}' for value in _MORE.value)]
 
 

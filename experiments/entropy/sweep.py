@@ -27,10 +27,8 @@ def overrides(arm: str, size: str) -> dict:
              'train.warmup': 20, 'train.b2': 0.99, 'steps': 80, 'log_every': 10,
              'checkpoint.every': 80}
   elif size == 'smoke':
-    # Cloned a little, so that some answers are right and some end.
-    made |= sweep_cells.TABLES | {
-        'clone.steps': 20, 'clone.learning_rate': 0.1, 'sample.prompts': 16, 'steps': 4,
-        'log_every': 2, 'checkpoint.every': 4}
+    made |= sweep_cells.TABLES | {'sample.prompts': 16, 'steps': 4, 'log_every': 2,
+                                  'checkpoint.every': 4}
   else:
     made |= {'sample.prompts': 128}
   if made.get('sample.over'):  # as many are played; half of them are trained on

@@ -60,9 +60,7 @@ def setting(size: str, steps: int = 40) -> dict:
   made |= {'model.layers': 1, 'model.hidden': 16, 'model.mlp': 32, 'model.heads': 1,
            'clone.prompts': 16, 'clone.pass_rate': 0.25}
   if size == 'smoke':
-    # Cloned a little: without a success nothing has an advantage, and ratios are not logged.
-    return made | sweep_cells.TABLES | {'clone.steps': 20, 'clone.learning_rate': 0.1, 'steps': 8,
-                                        'log_every': 4, 'checkpoint.every': 8}
+    return made | sweep_cells.TABLES | {'steps': 8, 'log_every': 4, 'checkpoint.every': 8}
   return made | {'evaluate.prompts': 128, 'steps': steps, 'log_every': steps // 5,
                  'checkpoint.every': steps}
 
