@@ -3,6 +3,7 @@
   python -m scripts.worker PLAN.json INDEX
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -37,6 +38,7 @@ class Worker:
     self.report_path = self.workdir / 'launches' / plan['launch'] / f'worker-{index}.json'
     self.work = 0      # steps of all runs of finished cells
     self.written = 0.0
+    self.programs = {}
 
   def settled(self, name):
     """Whether a cell is finished, or has failed in this launch."""
@@ -80,12 +82,20 @@ class Worker:
     self.work += last * len(cell.seeds)
     self.report()
 
+  def program(self, name):
+    """What cells that differ in numbers alone have in common; a bad cell has it with none."""
+    if name not in self.programs:
+      cell, config = self.cells[name], name
+      with contextlib.suppress(Exception):  # it is recorded when the cell runs
+        config = cells.config_hash(cells.resolve(cell))
+      self.programs[name] = config, tuple(sorted(cell.scalars)), len(cell.seeds)
+    return self.programs[name]
+
   def compiling(self, name, left):
     """Whether someone else now runs a cell that has the program of this one."""
-    program = lambda cell: (cell.config, cell.overrides, sorted(cell.scalars), len(cell.seeds))
-    mine = program(self.cells[name])
+    mine = self.program(name)
     for other in left:
-      if other != name and program(self.cells[other]) == mine:
+      if other != name and self.program(other) == mine:
         lock = locks.Lock(self.workdir, other)
         if not lock.take():
           return True

@@ -1,5 +1,6 @@
 """GRPO, GRPO with the mask of SAO, PPO and SAO on short answers and on three horizons."""
 
+from experiments.sao_stability import sweep as stability
 from scripts import cells as sweep_cells
 
 BASE = 'grpo'
@@ -7,6 +8,8 @@ SCORE = 'success_last'  # success on fresh episodes after the last step; fixed b
 
 ARMS = ('grpo', 'grpo_dis', 'ppo', 'sao')
 HORIZONS = (2, 8, 32)   # turns; two of them decide, so the share that matters is 1, 1/4, 1/16
+# Clipping and the mask, `low` and `high` of the two configs, as four numbers of one program.
+BOUNDS = dict(grpo='clip', grpo_dis='dis')
 _SEEDS = dict(smoke=2, small=8, full=16)
 
 
@@ -39,12 +42,18 @@ def settings(size: str) -> list[dict]:
 
 
 def cells(size: str) -> list[sweep_cells.Cell]:
-  """All arms in all settings; the seeds of an arm are those of every other arm."""
+  """All arms in all settings; the seeds of an arm are those of every other arm.
+
+  GRPO with and without the mask is one program that takes its bounds as numbers.
+  """
   made = []
   for s in settings(size):
     for arm in ARMS:
       single = not arm.startswith('grpo')
-      overrides = dict(s['overrides'])
+      overrides, scalars = dict(s['overrides']), s['scalars']
+      if arm in BOUNDS:
+        overrides['method.surrogate'] = stability.BANDS
+        scalars = scalars | stability.bound(BOUNDS[arm])
       if single and size == 'small':  # as many rollouts, each of another prompt
         overrides['sample.prompts'] *= overrides.pop('sample.group')
         overrides['method.critic.learning_rate'] = overrides['train.learning_rate']
@@ -53,5 +62,6 @@ def cells(size: str) -> list[sweep_cells.Cell]:
       made.append(sweep_cells.Cell(
           'quickstart', arm, s['task'], s['setting'], f'configs/{arm}.py:{size},{s["task"]}',
           overrides, tuple(range(_SEEDS[size])), horizon=s['horizon'],
-          cost=s['cost'] * (2.0 if single else 1.0), group=s['group'], scalars=s['scalars']))
+          cost=s['cost'] * (2.0 if single else 1.0), scalars=scalars,
+          group=f'{s["group"]} {"grpo" if arm in BOUNDS else arm}'))
   return made

@@ -129,7 +129,8 @@ def warm_start(config, seeds, *, settings=None, cache=None):
   rate, taken = np.zeros(len(seeds)), np.zeros(len(seeds), int)
   for at in range(0, c['steps'], c['every']):
     carry, _ = imitate(carry, roots, at, jnp.asarray(done), chosen)
-    score = np.asarray(evaluate(carry[0], roots, at, chosen)[0])
+    # None is said, as `run` says it: with another number of arguments it were traced once more.
+    score = np.asarray(evaluate(carry[0], roots, at, chosen, None)[0])
     rate, taken = np.where(done, rate, score), np.where(done, taken, at + c['every'])
     done = done | (score >= c['pass_rate'])
     if done.all():
