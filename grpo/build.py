@@ -5,10 +5,12 @@ program serves a grid of learning rates, clip ranges or task knobs.
 """
 
 from collections.abc import Callable, Mapping
+import atexit
 import dataclasses
 import functools
 import importlib
 import inspect
+import json
 from typing import Any
 
 import ml_collections
@@ -30,6 +32,7 @@ from grpo.rollout import delays
 from grpo.tasks import base as task_base
 from grpo.tasks import interventions
 from grpo.tasks import schedules
+from grpo.verify import problems
 
 __all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'ACTOR_FIELDS']
 
@@ -151,7 +154,11 @@ def _task(spec, model):
       raise ValueError(f'task {name} is asked in text: it needs model.name=hf, got '
                        f'{model["name"]!r}')
     derived = _text(model['path'])
-  task = make(**{k: v for k, v in spec.items() if k in static}, **derived)
+    if 'problems' in static:
+      if 'problems' not in spec:
+        raise ValueError(f'task {name}: needs task.problems, a slot of grpo/verify/problems.py')
+      derived = derived | dict(problems=_problems(json.dumps(spec['problems'], sort_keys=True)))
+  task = make(**({k: v for k, v in spec.items() if k in static} | derived))
   if set(interventions.KNOBS) & set(spec):
     task = interventions.wrap(task)
   for key in spec:
@@ -165,6 +172,14 @@ def _task(spec, model):
 def _text(path):
   """What a task in text has to know of a model. Kept: a program asks several times."""
   return dict(tokenizer=tokenizer.load(path), size=hf.shape(path).vocab)
+
+
+@functools.cache
+def _problems(text):
+  """Problems and what grades them. Kept: they have processes, which end with this one."""
+  made = slots.slot(problems, json.loads(text), 'task.problems')()
+  atexit.register(made.close)
+  return made
 
 
 def _schedule(spec, knobs):

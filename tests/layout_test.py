@@ -24,7 +24,7 @@ ARROWS = {
     'models': VOCABULARY | {'models'},
     'rollout': VOCABULARY | {'objective', 'tasks', 'models', 'rollout'},
     'slots': VOCABULARY | {'objective'},
-    'build': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'slots'},
+    'build': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'slots', 'verify'},
     'verify': VOCABULARY | {'verify'},
     'ranges': set(),
     'slotted': set(),
