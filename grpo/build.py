@@ -32,9 +32,9 @@ from grpo.rollout import delays
 from grpo.tasks import base as task_base
 from grpo.tasks import interventions
 from grpo.tasks import schedules
-from grpo.verify import problems
+from grpo.verify import problems as sources
 
-__all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'ACTOR_FIELDS']
+__all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'problems', 'ACTOR_FIELDS']
 
 # Sections of a config that decide what an actor is and how it is cloned and evaluated. Arms that
 # agree on them share those compiled programs and the warm start.
@@ -157,7 +157,7 @@ def _task(spec, model):
     if 'problems' in static:
       if 'problems' not in spec:
         raise ValueError(f'task {name}: needs task.problems, a slot of grpo/verify/problems.py')
-      derived = derived | dict(problems=_problems(json.dumps(spec['problems'], sort_keys=True)))
+      derived = derived | dict(problems=problems(spec))
   task = make(**({k: v for k, v in spec.items() if k in static} | derived))
   if set(interventions.KNOBS) & set(spec):
     task = interventions.wrap(task)
@@ -174,10 +174,15 @@ def _text(path):
   return dict(tokenizer=tokenizer.load(path), size=hf.shape(path).vocab)
 
 
+def problems(spec: Mapping[str, Any]) -> sources.Problems:
+  """Problems of a task in text, from the config's section `task`."""
+  return _problems(json.dumps(spec['problems'], sort_keys=True))
+
+
 @functools.cache
 def _problems(text):
-  """Problems and what grades them. Kept: they have processes, which end with this one."""
-  made = slots.slot(problems, json.loads(text), 'task.problems')()
+  """Kept for each choice: problems have processes that grade, which end with this one."""
+  made = slots.slot(sources, json.loads(text), 'task.problems')()
   atexit.register(made.close)
   return made
 

@@ -14,7 +14,8 @@ tokens off the mask, which keeps it out of the loss and out of the statistics of
 With `cut='wrong'` an answer that the model did not end itself earns 0, whatever stands in it: the
 last number so far is not the last number. With 'scored' it is read as it stands.
 
-Train and held-out problems never meet; `problems` says which are which.
+Train and held-out problems never meet; `problems` says which are which. The knob `heldout` draws
+from the latter, and the knob `problem`, where it is not -1, asks for that one.
 """
 
 from collections.abc import Callable
@@ -74,6 +75,7 @@ def make(*, tokenizer, size: int, problems: Any, system: str = '', action: int =
     draw = jax.random.randint(key, (), 0, len(held_out) * len(trained))
     index = jnp.where(jnp.asarray(knobs['heldout'], jnp.float32) > 0,
                       pick(held_out, draw % len(held_out)), pick(trained, draw % len(trained)))
+    index = jnp.where(knobs['problem'] < 0, index, knobs['problem'])
     return State(index, jnp.asarray(True)), pick(prompts, index), pick(valid, index)
 
   def step(state, tokens, real, knobs):
@@ -86,7 +88,7 @@ def make(*, tokenizer, size: int, problems: Any, system: str = '', action: int =
 
   return base.Task(
       vocab=tokenizer.texts(size), glue='', prompt_len=prompts.shape[1], action_len=action,
-      observation_len=0, max_turns=1, stop_ids=tuple(tokenizer.stops), knobs=dict(heldout=0),
+      observation_len=0, max_turns=1, stop_ids=tuple(tokenizer.stops), knobs=dict(heldout=0, problem=-1),
       reset=reset, reseed=lambda state, key: state, step=step,
       state_id=lambda state: state.index.astype(jnp.uint32) + jnp.uint32(1),
       expert=lambda state, key: (pick(expert, state.index), pick(expert_valid, state.index)),
