@@ -4,8 +4,8 @@ Scalars of a config may be replaced by traced values (`overrides`), which is how
 program serves a grid of learning rates, clip ranges or task knobs.
 """
 
-from collections.abc import Callable, Mapping
 import atexit
+from collections.abc import Callable, Mapping
 import dataclasses
 import functools
 import importlib

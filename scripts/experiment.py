@@ -109,7 +109,8 @@ def experiment(name: str, part: str = 'sweep') -> Any:
 
 def lacks(name: str) -> str:
   """The package that an experiment needs and that is not installed, or ''."""
-  module = importlib.import_module(f'experiments.{name}.sweep') if name in names() else None
+  part = 'sweep' if name in names() else 'run'
+  module = importlib.import_module(f'experiments.{name}.{part}')
   package = getattr(module, 'NEEDS', '')
   return package if package and importlib.util.find_spec(package) is None else ''
 

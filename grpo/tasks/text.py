@@ -1,10 +1,10 @@
 """Questions in text, answered in text, and read by a verifier outside the program.
 
-A prompt is a chat of one question, rendered and tokenized once for each problem. The model writes up
-to `action` tokens; these are decoded on the host and scored there, by whatever `problems` brings:
-numbers, formulas, unit tests in a sandbox (grpo/verify/). The program calls the host once a step,
-with the answers of all prompts, samples and seeds, so that workers are busy together; the same
-answer to the same problem has the same score at any time, so a resumed run is the same run.
+A prompt is a chat of one question, rendered and tokenized once for each problem. The model writes
+up to `action` tokens; these are decoded on the host and scored there, by whatever `problems`
+brings: numbers, formulas, unit tests in a sandbox (grpo/verify/). The program calls the host once a
+step, with the answers of all prompts, samples and seeds, so that workers are busy together; the
+same answer to the same problem has the same score at any time, so a resumed run is the same run.
 
 Three numbers come back. The reward is what is trained on. Success is the score: with unit tests it
 asks for those too that the reward does not know, so that learning them by heart shows as a gap. And
@@ -88,8 +88,8 @@ def make(*, tokenizer, size: int, problems: Any, system: str = '', action: int =
 
   return base.Task(
       vocab=tokenizer.texts(size), glue='', prompt_len=prompts.shape[1], action_len=action,
-      observation_len=0, max_turns=1, stop_ids=tuple(tokenizer.stops), knobs=dict(heldout=0, problem=-1),
-      reset=reset, reseed=lambda state, key: state, step=step,
+      observation_len=0, max_turns=1, stop_ids=tuple(tokenizer.stops),
+      knobs=dict(heldout=0, problem=-1), reset=reset, reseed=lambda state, key: state, step=step,
       state_id=lambda state: state.index.astype(jnp.uint32) + jnp.uint32(1),
       expert=lambda state, key: (pick(expert, state.index), pick(expert_valid, state.index)),
       scored=lambda state: state.scored, prompt_space=len(trained))

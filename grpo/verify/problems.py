@@ -51,8 +51,9 @@ class Problems:
   close: Callable[[], None] = lambda: None
 
 
-def gym(*, family: str, size: int, held: int, seed: int = 0, options: Mapping[str, Any] | None = None,
-        ask: str = '', workers: int = 2, seconds: float = 5.0) -> Problems:
+def gym(*, family: str, size: int, held: int, seed: int = 0,
+        options: Mapping[str, Any] | None = None, ask: str = '', workers: int = 2,
+        seconds: float = 5.0) -> Problems:
   """Problems of a family of reasoning-gym. Reward 1 for a full score, else 0.
 
   Of what is made, problems that are asked twice are kept once, and the last are held out. Where a
