@@ -1,4 +1,4 @@
-"""Figures about a pretrained model: numbers that READMEs quote, by hand and from committed files."""
+"""Figures about a pretrained model: numbers that READMEs quote, by hand and from committed CSVs."""
 
 from absl.testing import absltest
 
