@@ -176,7 +176,12 @@ def _text(path):
 
 def problems(spec: Mapping[str, Any]) -> sources.Problems:
   """Problems of a task in text, from the config's section `task`."""
-  return _problems(json.dumps(spec['problems'], sort_keys=True))
+  try:
+    text = json.dumps(spec['problems'], sort_keys=True)
+  except TypeError as error:
+    raise ValueError('task.problems: is the same for all seeds of a run, and cannot be traced'
+                     ) from error
+  return _problems(text)
 
 
 @functools.cache
