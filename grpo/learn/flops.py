@@ -75,7 +75,7 @@ def count(parts, counters, sampled, credit):
       chosen |= rollout.valid & compaction.places(parts.layout)
     if parts.task.scored is not None:  # so were the answers that could not be scored
       spoken_L = np.isin(np.arange(parts.layout.length), parts.layout.action_slots)
-      chosen |= valid & ~types.scored(rollout)[..., None, None] & spoken_L
+      chosen |= valid & ~types.scored(rollout)[..., None, None] & spoken_L[None, None, None]
     totals['sampled_tokens'] += jnp.sum(chosen)
   trained = jnp.sum(credit.mask_PGT) * c['train']['epochs']
   return states.count(counters, trained_tokens=trained, **totals)
