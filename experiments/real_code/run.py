@@ -36,9 +36,9 @@ class Size:
 
 
 SIZES = dict(
-    smoke=Size(problems=dict(humaneval=2, smollm2_chain_sum=2), samples=2, action=8, batch=2),
-    small=Size(problems=dict(humaneval=41, smollm2_chain_sum=42), samples=8, action=192, batch=14),
-    full=Size(problems=dict(humaneval=41, smollm2_chain_sum=100), samples=64, action=512, batch=41))
+    smoke=Size(problems=dict(smollm2_chain_sum=2, humaneval=2), samples=2, action=8, batch=2),
+    small=Size(problems=dict(smollm2_chain_sum=28, humaneval=14), samples=4, action=192, batch=14),
+    full=Size(problems=dict(smollm2_chain_sum=100, humaneval=41), samples=64, action=512, batch=41))
 
 
 def config(size: str, source: str):
