@@ -72,15 +72,15 @@ def smollm2_chain_sum():
   """Sums and differences of reasoning-gym, scored by it in worker processes; needs the extra text.
 
   python -m scripts.train --config=configs/llm.py:smollm2_chain_sum --workdir=runs/chain_sum
-  Only a full score counts, which is the right number and nothing else: expect the first steps to
-  teach that form. Run it for ten steps and look at group/informative before planning more.
+  The last number of an answer that the model ended counts, if reasoning-gym gives it a full score.
+  Look at group/informative after the first steps; experiments/real_code measured it before any.
   """
   return _text(
       action=16,
       problems=base.slot(
           'gym', family='chain_sum', size=400, held=100, seed=0,
           options=dict(min_terms=2, max_terms=3, min_digits=1, max_digits=1),
-          ask=' Answer with a number only.', workers=2, seconds=5.0))
+          ask=' Answer with a number only.', read='number', workers=2, seconds=5.0))
 
 
 def gsm_symbolic():
@@ -95,6 +95,7 @@ def gsm_symbolic():
       problems=base.slot(
           'gym', family='gsm_symbolic', size=4000, held=400, seed=0, options=dict(),
           ask='\nThink step by step, then give the number alone inside <answer></answer>.',
+          read='number',
           workers=4, seconds=5.0))
 
 

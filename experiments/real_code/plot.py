@@ -18,7 +18,8 @@ from grpo.study import plots
 from grpo.study import stats
 
 HERE = pathlib.Path(__file__).resolve().parent
-NAMES = dict(humaneval='HumanEval', smollm2_chain_sum='sums')
+NAMES = {'humaneval': 'HumanEval', 'sums, whole answer': 'sums, whole answer',
+         'sums, last number': 'sums, last number'}
 COUNTS = dict(rewarded='reward', solved='success', ended='ended by the model')
 
 

