@@ -79,7 +79,7 @@ def smollm2_chain_sum():
       action=16,
       problems=base.slot(
           'gym', family='chain_sum', size=400, held=100, seed=0,
-          options=dict(min_terms=2, max_terms=3, min_digits=1, max_digits=1),
+          options=dict(min_terms=2, max_terms=2, min_digits=1, max_digits=1),
           ask=' Answer with a number only.', read='number', workers=2, seconds=5.0))
 
 

@@ -26,6 +26,7 @@ from grpo.rollout import sampler
 from grpo.study import process
 from grpo.tasks import text
 from grpo.verify import code
+from grpo.verify import gym
 from grpo.verify import humaneval
 from grpo.verify import problems
 from tests import letters
@@ -223,9 +224,10 @@ class SourcesTest(parameterized.TestCase):
   def test_templates_of_gsm_symbolic_do_not_cross(self):
     pytest.importorskip('reasoning_gym')
     found = self.made('gsm_symbolic', size=300, held=60)
-    kinds = {True: set(), False: set()}
-    for entry, held in zip(found.grade.args[1], found.held, strict=True):
-      kinds[held].add(tuple(sorted(entry['metadata']['variables'])))
+    kinds, held = {True: set(), False: set()}, dict(zip(found.questions, found.held))
+    ask = llm.get_config('gsm_symbolic').task.problems.ask
+    for entry in gym.entries('gsm_symbolic', 360, 0):
+      kinds[held[entry['question'] + ask]].add(tuple(sorted(entry['metadata']['variables'])))
     self.assertFalse(kinds[True] & kinds[False])
     self.assertGreater(len(kinds[True]), 2)
 

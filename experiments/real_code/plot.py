@@ -19,7 +19,8 @@ from grpo.study import stats
 
 HERE = pathlib.Path(__file__).resolve().parent
 NAMES = {'humaneval': 'HumanEval', 'sums, whole answer': 'sums, whole answer',
-         'sums, last number': 'sums, last number'}
+         'sums, last number': 'sums, last number',
+         'sums of two, last number': 'sums of two'}
 COUNTS = dict(rewarded='reward', solved='success', ended='ended by the model')
 
 
@@ -53,6 +54,7 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
     right.plot(sizes, [informative(mine, n) for n in sizes], label=NAMES[source], **look[source])
   left.set_xticks([j + 0.1 for j in range(len(COUNTS))], list(COUNTS.values()))
   left.set_ylabel('share of answers')
+  right.set_xticks(list(sizes))
   right.set_xlabel('answers in a group')
   right.set_ylabel('informative groups')
   for ax in (left, right):

