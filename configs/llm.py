@@ -73,7 +73,8 @@ def smollm2_chain_sum():
 
   python -m scripts.train --config=configs/llm.py:smollm2_chain_sum --workdir=runs/chain_sum
   The last number of an answer that the model ended counts, if reasoning-gym gives it a full score.
-  Look at group/informative after the first steps; experiments/real_code measured it before any.
+  Before training SmolLM2-135M earned 0.027 [0.009, 0.076] and 3 of 28 groups of 4 were informative
+  (experiments/real_code): expect a slow start, and look at group/informative.
   """
   return _text(
       action=16,

@@ -4,6 +4,7 @@ from absl.testing import absltest
 
 from experiments.real_code import plot as real_code
 from experiments.real_math import bridge
+from grpo.study import frames
 
 
 class RealCodeTest(absltest.TestCase):
@@ -16,6 +17,19 @@ class RealCodeTest(absltest.TestCase):
     # Of 6 pairs of the first problem 3 hold the right answer; the second never differs.
     self.assertAlmostEqual(real_code.informative(rows, 2), 0.25)
     self.assertAlmostEqual(real_code.informative(rows, 4), 0.5)
+
+
+  def test_what_the_readme_says(self):
+    rows = frames.read(real_code.HERE / 'results.csv')
+    text = (real_code.HERE / 'README.md').read_text()
+    for source, in frames.unique(rows, 'source'):
+      mine = frames.where(rows, source=source)
+      count = lambda column, mine=mine: int(sum(row[column] for row in mine))
+      told = sum(0 < row['rewarded'] < row['samples'] for row in mine)
+      share = '{:.3f} [{:.3f}, {:.3f}]'.format(*real_code.rate(mine, 'rewarded'))
+      self.assertIn(f"| {source} | {count('samples')} | {count('rewarded')}: {share} | "
+                    f"{count('solved')} | {told} of {len(mine)} | {count('block')} | "
+                    f"{count('ended')} | {count('unscorable')} |", text)
 
 
 class BridgeTest(absltest.TestCase):
