@@ -39,7 +39,8 @@ class Size:
 
 
 SIZES = dict(
-    smoke=Size(problems={WHOLE: 2, NUMBER: 2, PAIRS: 2, 'humaneval': 2}, samples=2, action=8, batch=2),
+    smoke=Size(problems={WHOLE: 2, NUMBER: 2, PAIRS: 2, 'humaneval': 2}, samples=2, action=8,
+               batch=2),
     small=Size(problems={WHOLE: 28, NUMBER: 28, PAIRS: 28, 'humaneval': 14}, samples=4,
                action=192, batch=14),
     full=Size(problems={WHOLE: 100, NUMBER: 100, PAIRS: 30, 'humaneval': 41}, samples=64,
