@@ -37,7 +37,7 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
   jax.config.update('jax_compilation_cache_dir', str(CACHE / 'compiled'))
 jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
 
-# Tracing makes many objects, and most of them stay. To look through all of them for some that do not,
+# Tracing makes many objects, and most of them stay. To look through all for the few that do not,
 # again and again, takes a sixth of the time of a trace, and more the longer a process runs.
 gc.set_threshold(100_000, 20, 100)
 
