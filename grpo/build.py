@@ -220,10 +220,10 @@ def _transformer(vocab, length, critic, frozen, **fields):
   return transformer.policy(shape), transformer.critic(shape) if critic else None
 
 
-def _pretrained(vocab, length, critic, frozen, path, rank=0, alpha=16.0, dtype='float32',
-                scan=False, remat=False):
+def _pretrained(vocab, length, critic, frozen, path, rank=0, alpha=16.0, adapter='',
+                dtype='float32', scan=False, remat=False):
   """The model of a file: all its weights are trained, or adapters of a rank on them."""
-  del vocab, length
+  del vocab, length, adapter  # what a run starts from: learn/pretrained.py
   shape = hf.shape(path, rank=rank, alpha=alpha, dtype=dtype, scan=scan, remat=remat)
   if rank:
     return (adapters.policy(shape, frozen), adapters.critic(shape, frozen) if critic else None)
