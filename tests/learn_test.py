@@ -42,7 +42,7 @@ class LoopTest(parameterized.TestCase):
 
   @parameterized.parameters('grpo', 'sao')
   def test_resume_is_bitwise(self, name):
-    fall = dict(name='cosine') if name == 'sao' else dict(name='constant')
+    fall = dict(name='cosine') if name == 'grpo' else dict(name='constant')
     config = small(name, **{'train.decay': fall})
 
     def interrupt(step, _):

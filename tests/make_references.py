@@ -75,8 +75,8 @@ def check_adapters(name, folder, tokens, valid):
                                model.config['model_type'], params, base=str(folder))
     want = theirs(folder, tokens, valid, lambda base: peft.PeftModel.from_pretrained(base, its))
   moved = np.abs(want - theirs(folder, tokens, valid))[valid].max()
-  print(f'{name} with adapters: ours {np.abs(got - want)[valid].max():.2e}, and they move logits by '
-        f'{moved:.1f}')
+  print(f'{name} with adapters: ours {np.abs(got - want)[valid].max():.2e}, and they move logits '
+        f'by {moved:.1f}')
 
 
 def main():

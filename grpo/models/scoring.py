@@ -18,7 +18,7 @@ from grpo import types
 from grpo.models import vocabulary
 
 __all__ = ['Rows', 'token_logp', 'entropy', 'score', 'logps', 'logps_unshared', 'answers', 'values',
-           'values_and_last']
+           'values_and_last', 'block_size']
 
 _CHUNK = 2 ** 22  # logits alive at once, before the chunks start
 _LARGE = 2 ** 14  # vocabulary that goes in blocks
@@ -151,13 +151,17 @@ def _read(policy, params, rollout, layout):
           _scored(tokens_PNW, layout))
 
 
+def block_size(count: int) -> int:
+  """Tokens of the vocabulary in a block, for `count` places that are scored at once."""
+  return max(_BLOCK[0] // max(count, 1), _BLOCK[1])
+
+
 def _scores(policy, params, before_PNKD, tokens_PNK, temperature, chunk, bonus):
   P, N, _ = tokens_PNK.shape
   if chunk is None and policy.head is not None and policy.vocab >= _LARGE:
-    block = max(_BLOCK[0] // max(tokens_PNK.size, 1), _BLOCK[1])
-    logp, entropy_PNK = vocabulary.scores(before_PNKD, policy.head(params), tokens_PNK, temperature,
-                                          block=block)
-    return logp, entropy_PNK if bonus else jax.lax.stop_gradient(entropy_PNK)
+    logp, bits = vocabulary.scores(before_PNKD, policy.head(params), tokens_PNK, temperature,
+                                   block=block_size(tokens_PNK.size))
+    return logp, bits if bonus else jax.lax.stop_gradient(bits)
   chunk = max(1, _CHUNK // (P * N * policy.vocab)) if chunk is None else chunk
 
   def function(hidden, tokens):
