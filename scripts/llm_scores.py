@@ -3,9 +3,9 @@
   python -m scripts.llm_scores --out=docs/llm_scores.csv
 
 Positions: a few positions of all rows at a time, all of the vocabulary (models/scoring.py). Blocks:
-all positions at a time, a block of the vocabulary (models/vocabulary.py), which is what is used from
-a vocabulary of 2 ** 14 on. Rounds alternate, and the least CPU seconds of each count, so that what
-else the machine does matters little. `temp` is the scratch memory that the compiler asks for.
+all positions at a time, a block of the vocabulary (models/vocabulary.py), which is what is used for
+a vocabulary of 2 ** 14 and more. Rounds alternate, and the least CPU seconds of each count, so that
+what else the machine does matters less. `temp` is the scratch memory that the compiler asks for.
 """
 
 import csv

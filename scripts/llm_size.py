@@ -2,7 +2,7 @@
 
   python -m scripts.llm_size            writes the page; computes on shapes, needs no weights
   python -m scripts.llm_size --check    writes nothing; exit code 1 if the page is not up to date
-  python -m scripts.llm_size --measure  compiles updates of 135M and writes docs/llm_size.csv first
+  python -m scripts.llm_size --measure  compiles updates of 135M first, for docs/llm_size.csv
 
 Compiled numbers are what the compiler says that a program needs beside its arguments and results,
 of the gradient of one micro-batch.
@@ -37,33 +37,36 @@ HEAD = """\
 
 Written by `python -m scripts.llm_size`; do not edit. `--check` tells whether it is up to date.
 
-A step samples {rows} rollouts, {prompts} prompts of {prompt} tokens with {group} answers of {action} each, and
-makes one pass of updates over micro-batches of one prompt and its {group} answers. GiB. Sizes are those
-of SmolLM2 (135M, 360M, 1.7B) and of Qwen2.5 (7B). All numbers of the first table are **computed**
-from shapes (`grpo/learn/footprint.py`).
+A step samples {rows} rollouts, {prompts} prompts of {prompt} tokens with {group} answers of
+{action} each, and makes one pass of updates over micro-batches of one prompt and its {group}
+answers. Memory is in GiB. Sizes are those of SmolLM2 (135M, 360M, 1.7B) and of Qwen2.5 (7B). All
+numbers of the first table are **computed** from shapes (`grpo/learn/footprint.py`).
 
 - weights: frozen ones in the type of the products, trained ones in float32 (the master weights).
 - optimiser, gradients: 12 bytes for each trained number.
 - activations: what the backward pass of a micro-batch needs, with every layer kept, or with
-  `model.remat` only the inputs of the layers and one layer at a time. Logits are in neither: they go
-  in blocks.
+  `model.remat` only the inputs of the layers and one layer at a time. Logits are in neither: they
+  go in blocks. Where all weights are trained, bfloat16 without remat keeps a second, narrow copy of
+  them: at 7B that is all it saves elsewhere.
 - cache: keys and values while all {rows} rollouts are sampled; a prompt is kept once.
 - peak: weights, optimiser, and the larger of the cache and gradients with activations, with remat.
   A critic of its own adds its trained weights, optimiser and gradients; adapters are their own
   reference, a reference for all weights adds them once more.
-- seconds: of a step at {compute:.0f} TFLOP/s, a forward pass to sample and four to update (one of them for
-  remat), plus a read of the weights for each of {action} tokens at {bandwidth:.0f} TB/s. An assumption to
-  scale by, not a promise.
+- seconds: of a step at {compute:.0f} TFLOP/s, a forward pass to sample and four to update (one of
+  them for remat), plus a read of the weights for each of {action} tokens, at
+  {bandwidth:.0f} TB/s. An assumption to scale by, not a promise.
 
-| model | trained | products | trained numbers | weights | optimiser, gradients | activations | with remat | cache | peak | seconds |
-|---|---|---|---|---|---|---|---|---|---|---|
+{columns}
 """
+COLUMNS = ('model', 'trained', 'products', 'trained numbers', 'weights', 'optimiser, gradients',
+           'activations', 'with remat', 'cache', 'peak', 'seconds')
 SECOND = """
 ## Held against compiled programs
 
 **Measured**: what the compiler of a CPU says that the gradient of one micro-batch of the 135M model
-needs beside arguments and results, in float32 (`python -m scripts.llm_size --measure`; a CPU computes
-in float32 whatever the type, so bfloat16 says nothing there). The rest is scratch space.
+needs beside arguments and results, in float32 (`python -m scripts.llm_size --measure`; a CPU
+computes in float32 whatever the type, so bfloat16 says nothing there). What is more than computed
+is scratch space; it weighs most where little else is kept and all weights have gradients.
 
 | trained | remat | computed, GiB | compiled, GiB | compiled / computed |
 |---|---|---|---|---|
@@ -127,7 +130,8 @@ def measured() -> str:
 def page() -> str:
   """The whole document."""
   text = HEAD.format(rows=PROMPTS * GROUP, prompts=PROMPTS, prompt=PROMPT, group=GROUP,
-                     action=ACTION, compute=COMPUTE / 1e12, bandwidth=BANDWIDTH / 1e12)
+                     action=ACTION, compute=COMPUTE / 1e12, bandwidth=BANDWIDTH / 1e12,
+                     columns=f'| {" | ".join(COLUMNS)} |\n|{"---|" * len(COLUMNS)}')
   cases = itertools.product(SIZES, (RANK, 0), ('float32', 'bfloat16'))
   text += '\n'.join(row(*case) for case in cases) + '\n' + SECOND
   for line in csv.DictReader(MEASURED.read_text(encoding='utf-8').splitlines()):
