@@ -14,6 +14,7 @@ from typing import Any
 import ml_collections
 import optax
 
+from grpo import decays
 from grpo import slots
 from grpo import tasks
 from grpo import types
@@ -106,9 +107,9 @@ def parts(config, overrides: Mapping[str, Any] | None = None, frozen=None) -> Pa
       branch=slots.slot(branch, c['method']['branch'], 'method.branch',
                    dict(group=c['sample']['group'], turns=layout.max_turns))(),
       delay=slots.slot(delays, c['sample']['delay'], 'sample.delay'),
-      optimiser=_optimiser(c['train'], c['train']['learning_rate']),
+      optimiser=_optimiser(c, c['train']['learning_rate'], c['train']['epochs']),
       critic_optimiser=critic and _optimiser(
-          c['train'], c['method']['critic']['learning_rate']),
+          c, c['method']['critic']['learning_rate'], c['method']['critic']['updates']),
       config=c, schedule=_schedule(c['schedule'], knobs))
 
 
@@ -219,10 +220,10 @@ def _transformer(vocab, length, critic, frozen, **fields):
   return transformer.policy(shape), transformer.critic(shape) if critic else None
 
 
-def _pretrained(vocab, length, critic, frozen, path, rank=0, alpha=16.0, dtype='float32',
-                scan=False, remat=False):
+def _pretrained(vocab, length, critic, frozen, path, rank=0, alpha=16.0, adapter='',
+                dtype='float32', scan=False, remat=False):
   """The model of a file: all its weights are trained, or adapters of a rank on them."""
-  del vocab, length
+  del vocab, length, adapter  # what a run starts from: learn/pretrained.py
   shape = hf.shape(path, rank=rank, alpha=alpha, dtype=dtype, scan=scan, remat=remat)
   if rank:
     return (adapters.policy(shape, frozen), adapters.critic(shape, frozen) if critic else None)
@@ -235,15 +236,21 @@ def _tabular(vocab, length, critic, frozen, scale=0.0):
           tabular.critic(vocab, length) if critic else None)
 
 
-def _optimiser(update, learning_rate):
-  """AdamW after clipping the whole gradient; the rate rises over `warmup` updates."""
+def _optimiser(c, learning_rate, passes):
+  """AdamW after clipping the whole gradient; the rate rises over `warmup` updates, then decays.
+
+  `passes` over the batch of a step say how many updates a run makes, where the decay asks for it.
+  """
+  update = c['train']
   warmup = update['warmup']
-  ramp = lambda count: learning_rate * _ramp(count, warmup)
+  decay = slots.slot(decays, update['decay'], 'train.decay', dict(
+      length=c['steps'] * passes * update['minibatches'], start=warmup))
+  rate = lambda count: decay(learning_rate * _ramp(count, warmup), count)
   return optax.chain(
       optax.clip_by_global_norm(update['clip_norm']),
       optax.scale_by_adam(b1=update['b1'], b2=update['b2'], eps=update['eps']),
       optax.add_decayed_weights(update['weight_decay']),
-      optax.scale_by_learning_rate(ramp))
+      optax.scale_by_learning_rate(rate))
 
 
 def _ramp(count, warmup):

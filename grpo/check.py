@@ -107,6 +107,8 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   rank = c['model'].get('rank', 0)
   yield pretrained and (type(rank) is not int or rank < 0), (
       f'model.rank: must be an integer of at least 0, got {rank!r}')
+  yield pretrained and bool(c['model'].get('adapter')) and rank == 0, (
+      'model.adapter: adapters to start from need their model.rank, and it is 0')
   yield pretrained and c['clone']['steps'] > 0, (
       f'clone.steps={c["clone"]["steps"]}: a model that comes from a file starts from its own '
       'weights, so it must be 0')

@@ -42,12 +42,30 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     value = model.get(name, 1)
     yield not isinstance(value, int) or value < 1, (
         f'model.{name}: must be an integer of at least 1, got {value}')
+  yield from _decay(c)
   theta = model.get('theta', 1.0)
   yield not 0 < theta < math.inf, f'model.theta: must be above 0 and finite, got {theta}'
   steps, every = c['clone']['steps'], c['clone']['every']
   yield steps > 0 and steps % every != 0, (
       f'clone.every={every} must divide clone.steps={steps}')
   yield math.isinf(c['sample']['temperature']), 'sample.temperature: must be finite, got inf'
+
+
+def _decay(c):
+  """A fall of the learning rate that is one."""
+  update, critic, decay = c['train'], c['method']['critic'], c['train']['decay']
+  if decay['name'] == 'constant':
+    return
+  floor = decay.get('floor', 0.0)
+  yield isinstance(floor, (int, float)) and not 0 <= floor <= 1, (
+      f'train.decay.floor: must be in [0, 1], a share of the learning rate; got {floor}')
+  passes = min(update['epochs'], critic.get('updates', update['epochs']))
+  length = decay.get('length', c['steps'] * passes * update['minibatches'])
+  start = decay.get('start', update['warmup'])
+  if isinstance(length, int) and isinstance(start, int):
+    yield not 0 <= start < length, (
+        f'train.decay begins at update {start}, by default train.warmup, and is over at update '
+        f'{length}, by default the last one: it must begin before that, and not before 0')
 
 
 def _bounds(c):

@@ -52,6 +52,7 @@ def shapes(c):
   bare = lambda slot: not isinstance(slot, Mapping) or not isinstance(slot.get('name'), str)
   method = c['method']
   for path, slot in (('model', c['model']), ('sample.delay', c['sample']['delay']),
+                     ('train.decay', c['train']['decay']),
                      *((f'method.{name}', method[name]) for name in ONE)):
     yield bare(slot), f'{path}: a slot is a name and arguments, {{"name": ...}}; got {slot!r}'
   for path, section in (('schedule', c['schedule']),

@@ -78,7 +78,8 @@ THOROUGH = ('learning_test.py::OthersTest', 'toys_test.py::LongSnrTest',
             'method_single_test.py::StepTest::test_greedy_baseline',
             'scenes_rules_test.py::LineTest::test_a_longer_shift',
             'learn_test.py::LoopTest::test_a_folder_that_lost_a_file',
-            'diagnose_test.py::AllConfigsTest', 'sokoban_test.py::SokobanTest::test_floors')
+            'diagnose_test.py::AllConfigsTest', 'sokoban_test.py::SokobanTest::test_floors',
+            'footprint_test.py::PageTest::test_the_whole_page')
 
 
 def pytest_configure(config):
