@@ -51,7 +51,8 @@ def shapes(c):
   """Whether what should be a slot, or a section of labelled ones, is one."""
   bare = lambda slot: not isinstance(slot, Mapping) or not isinstance(slot.get('name'), str)
   method = c['method']
-  for path, slot in (('model', c['model']), ('sample.delay', c['sample']['delay']),
+  for path, slot in (('task', c['task']), ('model', c['model']),
+                     ('sample.delay', c['sample']['delay']),
                      *((f'method.{name}', method[name]) for name in ONE)):
     yield bare(slot), f'{path}: a slot is a name and arguments, {{"name": ...}}; got {slot!r}'
   for path, section in (('schedule', c['schedule']),
