@@ -29,14 +29,14 @@ from grpo.study import oracle
 from grpo.tasks import horizon
 from grpo.tasks import interventions
 
-__all__ = ['Auditor', 'check', 'TRUTH', 'OWN']
+__all__ = ['Auditor', 'check', 'known', 'TRUTH', 'OWN']
 
 TRUTH, OWN = 'exact advantage', 'own'
 
 
-def check(actor) -> None:
-  """Raises ValueError if the exact values of a build.Actor or build.Parts are not known."""
-  spec = actor.config['task']
+def known(config: Mapping[str, Any]) -> None:
+  """Raises ValueError if the task of a config, nested dicts, has no values that are known."""
+  spec = config['task']
   if spec['name'] != 'horizon':
     raise ValueError(f'exact values are known for task horizon, got {spec["name"]}')
   if spec.get('goals', 1) > 1:
@@ -44,6 +44,11 @@ def check(actor) -> None:
   for knob in interventions.KNOBS:
     if spec.get(knob, -1) >= 0:
       raise ValueError(f'exact values know no interventions: task.{knob}={spec[knob]}')
+
+
+def check(actor) -> None:
+  """Raises ValueError if the exact values of a build.Actor or build.Parts are not known."""
+  known(actor.config)
   if actor.layout.segments > 1:
     raise ValueError('episodes must fit in one window for an audit: raise window.turns')
 
