@@ -75,6 +75,10 @@ class CheckTest(parameterized.TestCase):
        'steps=20 end before'),
       ('grpo', dict(sample__lag=10, sample__delay={'name': 'log_normal', 'sigma': 1.0}),
        'sample.lag=10: the first batch is trained on at step 22'),  # the slowest of four takes 2.2
+      ('remax', dict(method__returns={'name': 'potential_look_ahead', 'n': None}),
+       'sample.greedy gives a baseline of rewards as the task gives them, and potential_look'),
+      ('running_mean', dict(method__shape={'s': {'name': 'scale', 'factor': 2.0}}),
+       'running_mean gives a baseline of rewards as the task gives them, and scale changes'),
       ('grpo', dict(method__weigh={'name': 'prefix_share'}), 'method.weigh: holds slots'),
       ('grpo', dict(method__surrogate={'low': 1}), 'method.surrogate: a slot is'),
       ('grpo', dict(sample__delay={'sigma': 1.0}), 'sample.delay: a slot is'),
