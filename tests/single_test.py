@@ -237,8 +237,8 @@ class SurrogatesTest(parameterized.TestCase):
   def test_clipped_share_by_hand(self, surrogate, share):
     """Three rows of one token: A = 0.2, 0.2, -0.2 and S = 0.3, 1, -1.
 
-    A - S / 2 = 0.05, -0.3, 0.3. The square goes against the advantage on the second and the third. The weight of REINFORCE is 1
-    and never the ratio.
+    A - S / 2 = 0.05, -0.3, 0.3. The square goes against the advantage on the second and the third.
+    The weight of REINFORCE is 1 and never the ratio.
     """
     log_ratio = jnp.asarray([[[0.3]], [[1.0]], [[-1.0]]])
     credit = types.SimpleNamespace(mask_PGT=jnp.ones(log_ratio.shape, bool),
