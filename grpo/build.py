@@ -152,6 +152,10 @@ def _task(spec, model):
       raise ValueError(f'task {name} is asked in text: it needs model.name=hf, got '
                        f'{model["name"]!r}')
     derived = _text(model['path'])
+  for key, value in spec.items():
+    if key in static and not slots.fits(static[key].annotation, value):
+      raise ValueError(f'task.{key}: must be {inspect.formatannotation(static[key].annotation)}, '
+                       f'got {value!r}')
   task = make(**{k: v for k, v in spec.items() if k in static}, **derived)
   if set(interventions.KNOBS) & set(spec):
     task = interventions.wrap(task)
@@ -159,6 +163,8 @@ def _task(spec, model):
     if key != 'name' and key not in static and key not in task.knobs:
       raise ValueError(f'task: {name} has no field {key!r}'
                        f'{slots.nearest(key, [*static, *task.knobs])}')
+    if key in task.knobs and not slots.fits(float, spec[key]):
+      raise ValueError(f'task.{key}: must be a number, got {spec[key]!r}')
   return task, {k: spec.get(k, v) for k, v in task.knobs.items()}
 
 
@@ -201,13 +207,18 @@ def _models(spec, critic_spec, task, layout, frozen):
   if name not in kinds:
     raise ValueError(f'model.name: unknown name {name!r}{slots.nearest(name, kinds)}')
   make = kinds[name]
-  fields = set(inspect.signature(make).parameters) - {'vocab', 'length', 'critic', 'frozen'}
+  fields = {k: p.annotation for k, p in inspect.signature(make).parameters.items()}
   if name == 'transformer':
-    fields = {f.name for f in dataclasses.fields(transformer.Shape)} - {'vocab'}
+    fields = {f.name: f.type for f in dataclasses.fields(transformer.Shape)}
+  for derived in ('vocab', 'length', 'critic', 'frozen', 'fields'):
+    fields.pop(derived, None)
   given = {k: v for k, v in spec.items() if k != 'name'}
-  for key in given:
+  for key, value in given.items():
     if key not in fields:
       raise ValueError(f'model: {name} has no field {key!r}{slots.nearest(key, fields)}')
+    if not slots.fits(fields[key], value):
+      raise ValueError(f'model.{key}: must be {inspect.formatannotation(fields[key])}, got '
+                       f'{value!r}')
   return make(len(task.vocab), layout.length, critic_spec['name'] != 'none', frozen, **given)
 
 
@@ -220,8 +231,9 @@ def _transformer(vocab, length, critic, frozen, **fields):
   return transformer.policy(shape), transformer.critic(shape) if critic else None
 
 
-def _pretrained(vocab, length, critic, frozen, path, rank=0, alpha=16.0, adapter='',
-                dtype='float32', scan=False, remat=False):
+def _pretrained(vocab, length, critic, frozen, path: str, rank: int = 0, alpha: float = 16.0,
+                adapter: str = '', dtype: str = 'float32', scan: bool = False,
+                remat: bool = False):
   """The model of a file: all its weights are trained, or adapters of a rank on them."""
   del vocab, length, adapter  # what a run starts from: learn/pretrained.py
   shape = hf.shape(path, rank=rank, alpha=alpha, dtype=dtype, scan=scan, remat=remat)
@@ -230,7 +242,7 @@ def _pretrained(vocab, length, critic, frozen, path, rank=0, alpha=16.0, adapter
   return transformer.policy(shape), transformer.critic(shape) if critic else None
 
 
-def _tabular(vocab, length, critic, frozen, scale=0.0):
+def _tabular(vocab, length, critic, frozen, scale: float = 0.0):
   del frozen
   return (tabular.policy(vocab, length, scale=scale),
           tabular.critic(vocab, length) if critic else None)
