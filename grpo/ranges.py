@@ -41,7 +41,7 @@ _SECTIONS = ('window', 'sample', 'clone', 'train', 'evaluate', 'audit', 'mesh', 
 _REAL = ('sample.temperature', 'clone.pass_rate', 'clone.noise', 'clone.learning_rate',
          'train.learning_rate', 'train.b1', 'train.b2', 'train.eps', 'train.weight_decay',
          'train.clip_norm', 'method.kl_coef', 'method.entropy_coef')
-_OTHER = ('sample.delay', 'audit.estimators')
+_OTHER = ('sample.delay', 'train.decay', 'audit.estimators')
 
 
 def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
