@@ -128,6 +128,7 @@ def get_config(spec: str = 'small') -> ml_collections.ConfigDict:
   u.summaries = 1                   # 1: summaries are trained like actions; 0: only written
   u.learning_rate = by(1e-3, 5e-4, 1e-5)
   u.warmup = 0                      # updates in which the rate rises from 0
+  u.decay = slot('constant')        # grpo/decays.py: how it falls from there to the end
   u.b1, u.b2, u.eps = 0.9, 0.95, 1e-8   # of Adam
   u.weight_decay = 0.0
   u.clip_norm = 1.0                 # norm that the whole gradient is cut to

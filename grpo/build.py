@@ -16,6 +16,7 @@ from typing import Any
 import ml_collections
 import optax
 
+from grpo import decays
 from grpo import slots
 from grpo import tasks
 from grpo import types
@@ -109,9 +110,9 @@ def parts(config, overrides: Mapping[str, Any] | None = None, frozen=None) -> Pa
       branch=slots.slot(branch, c['method']['branch'], 'method.branch',
                    dict(group=c['sample']['group'], turns=layout.max_turns))(),
       delay=slots.slot(delays, c['sample']['delay'], 'sample.delay'),
-      optimiser=_optimiser(c['train'], c['train']['learning_rate']),
+      optimiser=_optimiser(c, c['train']['learning_rate'], c['train']['epochs']),
       critic_optimiser=critic and _optimiser(
-          c['train'], c['method']['critic']['learning_rate']),
+          c, c['method']['critic']['learning_rate'], c['method']['critic']['updates']),
       config=c, schedule=_schedule(c['schedule'], knobs))
 
 
@@ -158,6 +159,10 @@ def _task(spec, model):
       if 'problems' not in spec:
         raise ValueError(f'task {name}: needs task.problems, a slot of grpo/verify/problems.py')
       derived = derived | dict(problems=problems(spec))
+  for key, value in spec.items():
+    if key in static and not slots.fits(static[key].annotation, value):
+      raise ValueError(f'task.{key}: must be {inspect.formatannotation(static[key].annotation)}, '
+                       f'got {value!r}')
   task = make(**({k: v for k, v in spec.items() if k in static} | derived))
   if set(interventions.KNOBS) & set(spec):
     task = interventions.wrap(task)
@@ -165,6 +170,8 @@ def _task(spec, model):
     if key != 'name' and key not in static and key not in task.knobs:
       raise ValueError(f'task: {name} has no field {key!r}'
                        f'{slots.nearest(key, [*static, *task.knobs])}')
+    if key in task.knobs and not slots.fits(float, spec[key]):
+      raise ValueError(f'task.{key}: must be a number, got {spec[key]!r}')
   return task, {k: spec.get(k, v) for k, v in task.knobs.items()}
 
 
@@ -225,13 +232,18 @@ def _models(spec, critic_spec, task, layout, frozen):
   if name not in kinds:
     raise ValueError(f'model.name: unknown name {name!r}{slots.nearest(name, kinds)}')
   make = kinds[name]
-  fields = set(inspect.signature(make).parameters) - {'vocab', 'length', 'critic', 'frozen'}
+  fields = {k: p.annotation for k, p in inspect.signature(make).parameters.items()}
   if name == 'transformer':
-    fields = {f.name for f in dataclasses.fields(transformer.Shape)} - {'vocab'}
+    fields = {f.name: f.type for f in dataclasses.fields(transformer.Shape)}
+  for derived in ('vocab', 'length', 'critic', 'frozen', 'fields'):
+    fields.pop(derived, None)
   given = {k: v for k, v in spec.items() if k != 'name'}
-  for key in given:
+  for key, value in given.items():
     if key not in fields:
       raise ValueError(f'model: {name} has no field {key!r}{slots.nearest(key, fields)}')
+    if not slots.fits(fields[key], value):
+      raise ValueError(f'model.{key}: must be {inspect.formatannotation(fields[key])}, got '
+                       f'{value!r}')
   return make(len(task.vocab), layout.length, critic_spec['name'] != 'none', frozen, **given)
 
 
@@ -244,31 +256,38 @@ def _transformer(vocab, length, critic, frozen, **fields):
   return transformer.policy(shape), transformer.critic(shape) if critic else None
 
 
-def _pretrained(vocab, length, critic, frozen, path, rank=0, alpha=16.0, dtype='float32',
-                scan=False, remat=False):
+def _pretrained(vocab, length, critic, frozen, path: str, rank: int = 0, alpha: float = 16.0,
+                adapter: str = '', dtype: str = 'float32', scan: bool = False,
+                remat: bool = False):
   """The model of a file: all its weights are trained, or adapters of a rank on them."""
-  del vocab, length
+  del vocab, length, adapter  # what a run starts from: learn/pretrained.py
   shape = hf.shape(path, rank=rank, alpha=alpha, dtype=dtype, scan=scan, remat=remat)
   if rank:
     return (adapters.policy(shape, frozen), adapters.critic(shape, frozen) if critic else None)
   return transformer.policy(shape), transformer.critic(shape) if critic else None
 
 
-def _tabular(vocab, length, critic, frozen, scale=0.0):
+def _tabular(vocab, length, critic, frozen, scale: float = 0.0):
   del frozen
   return (tabular.policy(vocab, length, scale=scale),
           tabular.critic(vocab, length) if critic else None)
 
 
-def _optimiser(update, learning_rate):
-  """AdamW after clipping the whole gradient; the rate rises over `warmup` updates."""
+def _optimiser(c, learning_rate, passes):
+  """AdamW after clipping the whole gradient; the rate rises over `warmup` updates, then decays.
+
+  `passes` over the batch of a step say how many updates a run makes, where the decay asks for it.
+  """
+  update = c['train']
   warmup = update['warmup']
-  ramp = lambda count: learning_rate * _ramp(count, warmup)
+  decay = slots.slot(decays, update['decay'], 'train.decay', dict(
+      length=c['steps'] * passes * update['minibatches'], start=warmup))
+  rate = lambda count: decay(learning_rate * _ramp(count, warmup), count)
   return optax.chain(
       optax.clip_by_global_norm(update['clip_norm']),
       optax.scale_by_adam(b1=update['b1'], b2=update['b2'], eps=update['eps']),
       optax.add_decayed_weights(update['weight_decay']),
-      optax.scale_by_learning_rate(ramp))
+      optax.scale_by_learning_rate(rate))
 
 
 def _ramp(count, warmup):

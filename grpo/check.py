@@ -3,16 +3,18 @@
 Reads the nested dicts that `build.plain` makes. Every rule is a line of `rules`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
 
 from grpo import ranges
 from grpo import slotted
+from grpo import types
+from grpo.rollout import staleness
 from grpo.tasks import interventions
 
-__all__ = ['check', 'rules']
+__all__ = ['check', 'rules', 'training']
 
 # Tasks that have a potential, and those with an answer of one token.
 POTENTIAL = ('horizon', 'ladder', 'keychain', 'sokoban')
@@ -37,6 +39,31 @@ def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
   for broken, message in rules(c):
     if broken:
       raise ValueError(message)
+
+
+def training(c: Mapping[str, Any], layout: types.Layout, changed: Iterable[str] = ()) -> None:
+  """Raises a ValueError if fields would do nothing in a run that trains.
+
+  Elsewhere they may stand: a policy that writes summaries can be tested in one window.
+
+  Args:
+    c: nested dicts of a config.
+    layout: of its task.
+    changed: dotted paths of settings.
+  """
+  w, t, one = c['window'], c['task'], layout.segments == 1
+  says = f'an episode of {layout.max_turns} turns is one window (window.turns={w["turns"]})'
+  horizon = t.get('horizon')  # an episode of tasks that have it takes no more turns
+  if (not one and slotted.number(horizon) and horizon <= layout.turns + layout.carry
+      and 'horizon' not in c['schedule'] and 'task.horizon' not in changed):
+    one, says = True, (f'an episode of task.horizon={horizon} turns is one window (window.turns='
+                       f'{w["turns"]}, window.carry={w["carry"]})')
+  if one and w['summary'] and w['compactions'] != 0:
+    raise ValueError(f'window.summary={w["summary"]} is never written: {says}; lower window.turns, '
+                     'or use window.summary=0; window.compactions=0 says that one window is meant')
+  if one and w['compactions'] > 0:
+    raise ValueError(f'window.compactions={w["compactions"]} limits nothing: {says}; lower '
+                     'window.turns, or use -1')
 
 
 def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
@@ -79,6 +106,12 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   yield not slotted.number(spread) or not 0 <= spread <= 3, (
       f'sample.delay.sigma: must be a number from 0 to 3, for the line has a fixed size; got '
       f'{spread}')
+  waits = s['lag']
+  if s['lag'] > 0 and d['name'] != 'constant' and slotted.number(spread):
+    waits = staleness.batches(s['lag'], s['group'], spread)
+  yield waits >= c['steps'], (
+      f'sample.lag={s["lag"]}: the first batch is trained on at step {waits}, and steps='
+      f'{c["steps"]} end before: nothing would be trained; lower sample.lag, or raise steps')
   parts = u['minibatches'] * u['micro']
   yield s['prompts'] % (parts * c['mesh']['data']) != 0, (
       f'sample.prompts={s["prompts"]} must be divisible by train.minibatches={u["minibatches"]} x '
@@ -107,6 +140,8 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   rank = c['model'].get('rank', 0)
   yield pretrained and (type(rank) is not int or rank < 0), (
       f'model.rank: must be an integer of at least 0, got {rank!r}')
+  yield pretrained and bool(c['model'].get('adapter')) and rank == 0, (
+      'model.adapter: adapters to start from need their model.rank, and it is 0')
   yield pretrained and c['clone']['steps'] > 0, (
       f'clone.steps={c["clone"]["steps"]}: a model that comes from a file starts from its own '
       'weights, so it must be 0')
@@ -115,7 +150,9 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   yield bool(c['schedule']) and m['returns']['name'] == 'potential_look_ahead', (
       'schedule: the potential of a step is that of the knobs of task; use no schedule')
   for name, spec in c['schedule'].items():  # a knob keeps its range at every step
-    for value in (*spec.get('to', ()), *(spec[k] for k in ('low', 'high') if k in spec)):
+    to = spec.get('to', ())
+    to = to if isinstance(to, (list, tuple)) else ()  # else build.py refuses it
+    for value in (*to, *(spec[k] for k in ('low', 'high') if k in spec)):
       for broken, text in _task({**c['task'], name: value}):
         yield broken, f'schedule.{name}: {text}'
   yield from _text(c)
@@ -221,7 +258,7 @@ def _scene(t):
     return
   for knob, low, high in (('rules', 0, 2), ('sources', 1, 3), ('roles', 1, t.get('people')),
                           ('decisive', 0, t.get('machines'))):
-    if high is not None and _numbers(t, knob):
+    if slotted.number(high) and _numbers(t, knob):
       yield not low <= t[knob] <= high, (
           f'task.{knob}: must be in {low}..{high} for task {t["name"]}, got {t[knob]}')
   if t['name'] == 'line' and _numbers(t, 'horizon', 'decisive'):

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 import difflib
 import functools
 import inspect
+import types
 import typing
 from typing import Any
 
@@ -32,7 +33,7 @@ from grpo.objective import trees
 from grpo.objective import trust
 from grpo.objective import weigh
 
-__all__ = ['method', 'slot', 'nearest']
+__all__ = ['method', 'slot', 'nearest', 'fits']
 
 
 def nearest(name: str, names) -> str:
@@ -53,13 +54,20 @@ def _pick(modules, name: str, where: str):
   return found[name]
 
 
-def _fits(kind, value) -> bool:
+def fits(kind, value) -> bool:
   """Whether a value can be an argument of that kind; traced arrays are numbers."""
+  if isinstance(kind, types.UnionType):
+    return any(fits(one, value) for one in typing.get_args(kind))
+  if kind is types.NoneType:
+    return value is None
   if kind in (int, float):
-    return not isinstance(value, (str, Mapping, Sequence, type(None)))
-  if typing.get_origin(kind) is Sequence:
+    other = (str, bool, Mapping, Sequence, types.NoneType, *((float,) if kind is int else ()))
+    return not isinstance(value, other)
+  if kind in (str, bool):
+    return isinstance(value, kind)
+  if typing.get_origin(kind) in (Sequence, tuple):
     return isinstance(value, (list, tuple)) and all(
-        _fits(typing.get_args(kind)[0], item) for item in value)
+        fits(typing.get_args(kind)[0], item) for item in value)
   return True
 
 
@@ -75,7 +83,7 @@ def slot(module, spec: Mapping[str, Any], where: str, derived: Mapping[str, Any]
   for key in given:
     if key not in allowed:
       raise ValueError(f'{where}: {spec["name"]} takes no {key!r}{nearest(key, allowed)}')
-    if not _fits(allowed[key].annotation, given[key]):
+    if not fits(allowed[key].annotation, given[key]):
       raise ValueError(f'{where}.{key}: must be {inspect.formatannotation(allowed[key].annotation)}'
                        f', got {given[key]!r}')
   bound = {k: v for k, v in (derived or {}).items() if k in allowed} | given

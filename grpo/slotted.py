@@ -51,7 +51,8 @@ def shapes(c):
   """Whether what should be a slot, or a section of labelled ones, is one."""
   bare = lambda slot: not isinstance(slot, Mapping) or not isinstance(slot.get('name'), str)
   method = c['method']
-  for path, slot in (('model', c['model']), ('sample.delay', c['sample']['delay']),
+  for path, slot in (('task', c['task']), ('model', c['model']),
+                     ('sample.delay', c['sample']['delay']), ('train.decay', c['train']['decay']),
                      *((f'method.{name}', method[name]) for name in ONE)):
     yield bare(slot), f'{path}: a slot is a name and arguments, {{"name": ...}}; got {slot!r}'
   for path, section in (('schedule', c['schedule']),
@@ -226,6 +227,13 @@ def _labelled(m, s, u):
   yield bool(sources) and not reads, (
       f'{sources[0] if sources else ""} gives a baseline that no slot reads: use method.advantages='
       f'{" or ".join(OUTSIDE)}')
+  # R - Phi(s) - b has the mean V - Phi - b, not 0: both are baselines, and b knows no Phi. Nor does
+  # it know a reward in another unit. A penalty of the sample alone leaves it what it is in ReMax.
+  moved = [x['name'] for x in m['shape'].values() if x['name'] in ('scale', 'clip')]
+  moved += [m['returns']['name']] * (m['returns']['name'] == 'potential_look_ahead')
+  yield bool(sources and moved), (
+      f'{sources[0] if sources else ""} gives a baseline of rewards as the task gives them, and '
+      f'{", ".join(moved)} changes those of the samples: use one without the other')
   yield s['greedy'] > 0 and s['lag'] > 0, (
       'sample.greedy is a baseline of the current weights, and sample.lag above 0 trains on '
       'episodes of older ones: use lag 0, or a baseline of method.memory')

@@ -196,6 +196,9 @@ def parse(argv: list[str]) -> list[str]:
       sys.exit(0)
     except (AttributeError, KeyError, TypeError) as error:
       _fail_override(error, argv, _DEFAULTS[-1] if _DEFAULTS else '')
+    for name, value in flags.FLAGS.flag_values_dict().items():  # bounds let nan pass
+      if isinstance(value, float) and value != value and not name.startswith('config.'):
+        raise UsageError(f'--{name}=nan: must be a number')
     if len(rest) > 1:
       raise UsageError(f'unexpected argument {rest[1]!r}: flags look like --name=value')
     return rest
@@ -216,7 +219,10 @@ def fail(error: Exception) -> None:
     flag, value = group.groups()
     hint = (f'set one of them, such as --{flag}.name={value} where there is a name, or all, such '
             f'''as --{flag}="{{'name': '{value}'}}"''')
-    if flag == 'config.task':
+    if value.lstrip().startswith('{'):
+      hint = ("it is no dict in Python syntax, such as {'name': 'dis', 'low': 0.3, 'high': 5.0}: "
+              'words are quoted, and nan is no number there')
+    elif flag == 'config.task':
       hint = f'choose the task in the argument of the config, as in --config=FILE:SIZE,{value}'
     line = f'--{flag}={value}: this is a group of fields: {hint}'
   line = re.sub(r'^flag --(\S+?)=None: Flag --\S+ must have a value other than None\.$',

@@ -12,8 +12,9 @@ cells have a result.
 An experiment with a sweep.py is trained: its workdir keeps what has run. One with a run.py is
 computed: results of its size that lie in its folder are drawn as they are, unless --workdir or
 --force asks for new ones. --name=all does every experiment, each in its own folder below --workdir,
-as many at a time as there are cores; one that fails is named at the end and the others go on. The
-flags --launcher and --slurm... are those of scripts.sweep, for what is trained.
+as many at a time as there are cores, at most --processes; one that fails is named at the end and
+the others go on. The flags --launcher and --slurm... are those of scripts.sweep, for what is
+trained.
 """
 
 import os
@@ -54,11 +55,13 @@ def _trained(name, workdir, out):
   return 0
 
 
-def _folders(name):
-  """(workdir, out) of one experiment."""
-  workdir = pathlib.Path(_WORKDIR.value or f'runs/{name}-{_SIZE.value}')
+def _folders(name, below=''):
+  """(workdir, out) of one experiment; `below` is its folder in those that are given."""
+  workdir = pathlib.Path(f'runs/{name}-{_SIZE.value}')
+  if _WORKDIR.value:
+    workdir = pathlib.Path(_WORKDIR.value, below)
   if _OUT.value:
-    return workdir, pathlib.Path(_OUT.value)
+    return workdir, pathlib.Path(_OUT.value, below)
   return workdir, workdir if _SIZE.value == 'smoke' else cli.ROOT / 'experiments' / name
 
 
@@ -82,8 +85,11 @@ def command(name: str, processes: int) -> list[str]:
 
 def _all(names):
   """These experiments, as many at a time as there are cores; returns 1 if any failed."""
-  cores = min(len(os.sched_getaffinity(0)), 8)
-  jobs = (workers.processes() or cores) if workers.local() else 1
+  workers.asked()  # what each of them would refuse is refused once, before any begins
+  for name in names:
+    for folder, flag in zip(_folders(name, name), ('workdir', 'out')):
+      experiment.check_folder(folder, flag, name, _SIZE.value)
+  jobs = min(workers.processes() or 8, len(os.sched_getaffinity(0))) if workers.local() else 1
   # Those that are trained take longest: they begin, and the others fill the gaps.
   names = sorted(names, key=lambda name: (name in compute.names(), name))
   logs = pathlib.Path(_WORKDIR.value or 'runs') / 'logs'

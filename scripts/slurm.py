@@ -12,11 +12,15 @@ file system of the workdir has to support it between machines (NFS from version 
 """
 
 from collections.abc import Callable, Mapping
+import contextlib
 import json
 import os
 import pathlib
 import shlex
+import signal
 import subprocess
+import tempfile
+import threading
 import time
 from typing import Any
 
@@ -97,15 +101,38 @@ def starter(cluster: str, minutes: int, cores: int, gpus: int,
       raise cli.UsageError(f'--launcher=slurm: {" ".join(str(error).split())}') from error
     return made
 
+  with tempfile.TemporaryDirectory() as folder:  # refuses before anything is begun
+    executor(pathlib.Path(folder))
+
   def start(plan, index, log):
     words = [f'{k}={v}' for k, v in launch.variables(cores).items()]
     # The worker takes the place of the shell, so that its parent is the job itself.
     command = ['sh', '-c', f'exec >>{shlex.quote(str(log))} 2>&1; exec "$@"', 'worker',
                'env', *words, *launch.command(plan, index)]
-    return Job(executor(plan.parent / 'jobs').submit(
-        utils.CommandFunction(command, verbose=False, cwd=os.getcwd())), plan)
+    with _heard():
+      job = executor(plan.parent / 'jobs').submit(
+          utils.CommandFunction(command, verbose=False, cwd=os.getcwd()))
+    return Job(job, plan)
 
   return start
+
+
+@contextlib.contextmanager
+def _heard():
+  """Processes that start inside hear SIGINT, by which submitit cancels the jobs of this machine.
+
+  In the background of a script the shell has it ignored, and they would inherit that. What is
+  caught here, to no effect, is back at its default in them.
+  """
+  main = threading.current_thread() is threading.main_thread()
+  if not main or signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    yield
+    return
+  signal.signal(signal.SIGINT, lambda signum, frame: None)
+  try:
+    yield
+  finally:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def parameters(texts: list[str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ processor time of everything, does less so.
 
 import csv
 import importlib.metadata
+import os
 import pathlib
 import resource
 import statistics
@@ -36,6 +37,10 @@ _WORKERS = flags.DEFINE_integer('workers', 2, 'Programs at a time.', lower_bound
                                 upper_bound=256)
 _CSV = flags.DEFINE_string('csv', None, 'Also append the line of rates to this file.')
 
+# Of a line in --csv, before those that say where it comes from.
+_COLUMNS = ('suite', 'sandbox', 'programs', 'passed', 'limit_s', 'workers', 'seconds',
+            'programs_per_s', 'median_ms', 'p95_ms', 'cpu_s')
+_ORIGIN = ('commit', 'versions', 'packages')
 ALLOWED = dict(bubblewrap=0, monty=2)  # reference solutions that may fail
 
 
@@ -71,17 +76,33 @@ def _attacks(box):
 def _rates(box, seconds, passed, wall):
   """The line of a suite; times in milliseconds of wall time."""
   times = sorted(1000 * s for s in seconds)
-  return dict(suite=_SUITE.value, sandbox=box.name, programs=len(times), passed=passed,
-              limit_s=box.limits.seconds, workers=_WORKERS.value, seconds=f'{wall:.2f}',
-              programs_per_s=f'{len(times) / wall:.0f}',
-              median_ms=f'{statistics.median(times):.1f}',
-              p95_ms=f'{times[int(0.95 * (len(times) - 1))]:.1f}')
+  return dict(zip(_COLUMNS, (
+      _SUITE.value, box.name, len(times), passed, box.limits.seconds, _WORKERS.value,
+      f'{wall:.2f}', f'{len(times) / wall:.0f}', f'{statistics.median(times):.1f}',
+      f'{times[int(0.95 * (len(times) - 1))]:.1f}')))
 
 
 def _cpu_seconds():
   """Processor time so far of this process and of those that it started and that have ended."""
   return sum(usage.ru_utime + usage.ru_stime for usage in map(
       resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+
+
+def _check(path):
+  """Raises UsageError if a line cannot be added to a file: before hours of programs, not after."""
+  place = path if path.exists() else path.absolute().parent
+  if not path.absolute().parent.is_dir():
+    raise cli.UsageError(f'--csv={path}: no such folder')
+  if path.is_dir():
+    raise cli.UsageError(f'--csv={path}: a folder is in the way')
+  if not os.access(place, os.W_OK):
+    raise cli.UsageError(f'--csv={path}: cannot be written')
+  if path.exists() and path.stat().st_size:
+    with path.open(newline='', encoding='utf-8', errors='replace') as file:
+      head = next(csv.reader(file), [])
+    if head != [*_COLUMNS, *_ORIGIN]:
+      raise cli.UsageError(f'--csv={path}: its columns are not those of this command: '
+                           f'{",".join(head)[:80]}; choose another file')
 
 
 def _append(path, row):
@@ -104,8 +125,8 @@ def _provenance():
 def main(argv):
   del argv
   path = pathlib.Path(_CSV.value) if _CSV.value else None
-  if path and not path.absolute().parent.is_dir():
-    raise cli.UsageError(f'--csv={path}: no such folder')
+  if path:
+    _check(path)
   try:
     box = code.choose(_SANDBOX.value, sandbox.Limits(seconds=_SECONDS.value), _WORKERS.value)
   except sandbox.Unsafe as error:

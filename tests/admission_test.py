@@ -1,21 +1,31 @@
-"""What a limit of staleness does to lengths, and the weights that undo it, by simulation."""
+"""What a limit of staleness does to lengths, and the weights that undo it.
+
+By simulation of the line, by enumeration, and in runs.
+"""
+
+from unittest import mock
 
 from absl.testing import absltest
 from absl.testing import parameterized
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import optimize
 from scipy import stats
 
 from configs import grpo
 from grpo import build
 from grpo import check
 from grpo import types
+from grpo.learn import loop
 from grpo.objective import filters
 from grpo.objective import weigh
 from grpo.rollout import delays
 from grpo.rollout import staleness
+from grpo.tasks import triage
+from tests import toy
 
+LONG = 8       # turns of the longer of two episodes
 LONGEST = 24  # tokens; lengths are uniform from 1 on, so their mean is 12.5
 
 
@@ -96,6 +106,61 @@ class AdmissionTest(parameterized.TestCase):
                         ('method.filter', {})):
       with self.assertRaisesRegex(ValueError, 'admission undoes what a filter fresh does'):
         check.check(build.plain(c, {path: value}))
+
+
+class TrainingTest(absltest.TestCase):
+
+  def test_the_gradient_by_enumeration(self):
+    """Two lengths, of probabilities 1/3 and 2/3, with a limit that halves the share of the long.
+
+    Rewards are equal, so the gradient in the logit of `short` is 0. Of what is admitted half is
+    short, which alone makes it 1/2 - 1/3. The weights give back 0, and any other mean.
+    """
+    share, length, lag, sigma = np.array([1 / 3, 2 / 3]), np.array([1.0, 8.0]), 3, 0.7
+    pi = lambda tau: stats.norm.cdf((np.log((lag + 1) * tau / length) + sigma**2 / 2) / sigma)
+    tau = optimize.brentq(lambda tau: pi(tau)[1] / pi(tau)[0] - 0.5, 0.1, 100.0)
+    admitted = share * pi(tau) / np.sum(share * pi(tau))
+    np.testing.assert_allclose(admitted, [0.5, 0.5], rtol=1e-9)
+    rows = np.repeat(length, 8)  # as they are admitted in the mean
+    facts = filters.Facts(
+        reward_PG=None, shaped_PG=None, success_PG=None, truncated_PG=None,
+        lengths_PG=jnp.asarray(rows[:, None], jnp.int32), version_PG=jnp.zeros((16, 1), int),
+        now=jnp.asarray(1), pace=jnp.asarray(tau))
+    mask = jnp.asarray(np.arange(8) < rows[:, None])[:, None]
+    weight = np.asarray(weigh.admission(facts, None, mask, max_lag=lag, sigma=sigma, most=50.0),
+                        np.float64)[:, 0, 0]
+    short = rows == 1
+    self.assertAlmostEqual(np.mean(short - share[0]), 1 / 2 - 1 / 3)
+    self.assertAlmostEqual(np.mean(weight * (short - share[0])), 0.0, places=6)
+    np.testing.assert_allclose(np.mean(weight * rows), share @ length, rtol=1e-5)
+
+  def test_a_run_learns_to_be_short_from_the_limit_alone(self):
+    """All episodes earn 1, so nothing is to be learned. A limit of staleness teaches to stop."""
+    c = grpo.get_config('smoke,triage')
+    c.model, c.clone.steps = dict(name='tabular'), 0
+    c.task.horizon = c.window.turns = LONG
+    c.steps, c.log_every, c.checkpoint.every = 80, 80, 80
+    c.train.learning_rate, c.train.minibatches, c.evaluate.prompts = 0.02, 1, 1024
+    c.sample.prompts, c.sample.group, c.sample.lag = 64, 1, 3
+    c.sample.delay = dict(name='by_length', sigma=0.5)
+    c.method.advantages, c.method.surrogate = dict(name='raw'), dict(name='importance')
+    c.method.aggregate = dict(name='sequence_sum')  # a mean over tokens would prefer short ones
+    c.method.filter.fresh = dict(name='fresh', max_lag=3)
+    c.method.weigh.short = dict(name='admission', max_lag=3, sigma=0.5, most=50.0)
+    knobs, seeds = triage.make(max_turns=LONG).knobs, 4
+    # Free, limited, and limited with weights: a weight of 1 at most is none. One program.
+    limits, most = np.repeat([1000, 3, 3], seeds), np.repeat([1.0, 1.0, 50.0], seeds)
+    with mock.patch.object(triage, 'make', lambda max_turns: toy.two_lengths(knobs, long=LONG)):
+      out = loop.run(c, seeds=[*range(seeds)] * 3, settings={
+          'method.filter.fresh.max_lag': limits.tolist(),
+          'method.weigh.short.max_lag': limits.tolist(),
+          'method.weigh.short.most': most.tolist()})
+    before, (free, limited, weighed) = out['success'].reshape(2, 3, seeds).mean(axis=2)
+    np.testing.assert_allclose(before, 1 / 3, atol=0.03)  # the share of short ones
+    self.assertGreater(limited, 0.8)
+    # Without a limit short ones come first while the line fills, and never again.
+    self.assertBetween(free, 0.25, 0.5)
+    self.assertBetween(weighed, 0.2, 0.45)
 
 
 if __name__ == '__main__':

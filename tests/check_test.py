@@ -55,6 +55,30 @@ class CheckTest(parameterized.TestCase):
       ('grpo', dict(window__summary=-2), 'window.summary: must be at least 0'),
       ('grpo', dict(window__compactions=-2), 'window.compactions: must be at least 0, or -1'),
       ('grpo', dict(train__summaries=2), 'train.summaries: allowed are 0 and 1'),
+      ('grpo', dict(method__filter={'f': {'name': 'fresh', 'max_lag': -1}}),
+       'method.filter.f.max_lag: must be at least 0, got -1'),
+      ('grpo', dict(method__surrogate={'name': 'ppo_clip', 'low': -0.2, 'high': 0.2}),
+       'method.surrogate.low: must be at least 0, got -0.2'),
+      ('grpo', dict(method__shape={'p': {'name': 'placebo', 'share': 2.0}}),
+       'method.shape.p.share: must be at least 0 and at most 1, got 2.0'),
+      ('grpo', dict(method__returns={'name': 'reward_to_go', 'discount': 1.5}),
+       'method.returns.discount: must be at least 0 and at most 1'),
+      ('grpo_adaptive_kl', dict(method__memory__kl__target=0.0), 'kl.target: must be above 0'),
+      ('sao', dict(method__critic__lam='a'), "method.critic.lam: must be a number, got 'a'"),
+      ('sao', dict(method__critic__updates=1.5), 'method.critic.updates: must be an integer'),
+      ('grpo', dict(model={'name': 'tabular', 'scale': -1.0}),
+       'model.scale: must be at least 0 and finite, got -1.0'),
+      ('grpo', dict(train__epochs=1.5), 'train.epochs: must be an integer, got 1.5'),
+      ('grpo', dict(train__b1='a'), "train.b1: must be a number, got 'a'"),
+      ('grpo', dict(evaluate__prompts=True), 'evaluate.prompts: must be an integer, got True'),
+      ('grpo', dict(sample__lag=20), 'sample.lag=20: the first batch is trained on at step 20, and '
+       'steps=20 end before'),
+      ('grpo', dict(sample__lag=10, sample__delay={'name': 'log_normal', 'sigma': 1.0}),
+       'sample.lag=10: the first batch is trained on at step 22'),  # the slowest of four takes 2.2
+      ('remax', dict(method__returns={'name': 'potential_look_ahead', 'n': None}),
+       'sample.greedy gives a baseline of rewards as the task gives them, and potential_look'),
+      ('running_mean', dict(method__shape={'s': {'name': 'scale', 'factor': 2.0}}),
+       'running_mean gives a baseline of rewards as the task gives them, and scale changes'),
       ('grpo', dict(method__weigh={'name': 'prefix_share'}), 'method.weigh: holds slots'),
       ('grpo', dict(method__surrogate={'low': 1}), 'method.surrogate: a slot is'),
       ('grpo', dict(sample__delay={'sigma': 1.0}), 'sample.delay: a slot is'),
@@ -72,6 +96,11 @@ class CheckTest(parameterized.TestCase):
       ('grpo', dict(train__learning_rate=math.inf), 'train.learning_rate: .* finite'),
       ('grpo', dict(train__eps=0.0), 'train.eps: must be above 0'),
       ('grpo', dict(train__weight_decay=-1.0), 'train.weight_decay'),
+      ('grpo', dict(train__decay={'name': 'cosine', 'floor': 1.5}), 'train.decay.floor: .* 1.5'),
+      ('grpo', dict(train__decay={'name': 'linear', 'length': 5}, train__warmup=5),
+       'begins at update 5, .* over at update 5'),
+      ('grpo', dict(train__decay={'name': 'linear'}, train__warmup=10**6), 'begins at update 1000'),
+      ('grpo', dict(train__decay='cosine'), 'train.decay: a slot is'),
       ('grpo', dict(method__surrogate__low=math.nan), 'method.surrogate.low: .* nan'),
       ('grpo', dict(method__entropy_coef=math.inf), 'method.entropy_coef: must be finite'),
       ('grpo', dict(model__hidden=0), 'model.hidden: .* at least 1'),
@@ -90,10 +119,37 @@ class CheckTest(parameterized.TestCase):
       (dict(method__filter={'f': {'name': 'fresh', 'max_lag': 'a'}}),
        "method.filter.f.max_lag: must be int, got 'a'"),
       (dict(schedule={'manner': {'name': 'stairs', 'at': 1, 'to': [0.0, 1.0]}}),
-       'schedule.manner.at: must be .*, got 1'))
+       'schedule.manner.at: must be .*, got 1'),
+      (dict(schedule={'manner': {'name': 'stairs', 'at': [2.5], 'to': [0.0, 1.0]}}),
+       r'schedule.manner.at: must be .*int\], got \[2.5\]'),
+      (dict(model={'name': 'tabular', 'scale': 'a'}), "model.scale: must be float, got 'a'"),
+      (dict(model__hidden=32.0), 'model.hidden: must be int, got 32.0'),
+      (dict(method__returns={'name': 'look_ahead', 'n': 1.5}),
+       'method.returns.n: must be int | None, got 1.5'),
+      (dict(task__actions='a'), "task.actions: must be int, got 'a'"),
+      (dict(task__drift=None), 'task.drift: must be a number, got None'))
   def test_arguments_of_slots_have_a_type(self, overrides, message):
     with self.assertRaisesRegex(ValueError, message):
       build.parts(plain('grpo', **overrides))
+
+  @parameterized.parameters(
+      ({}, 'window.summary=3 is never written: an episode of 8 turns is one window'),
+      (dict(window__turns=4, task__max_turns=8, task__horizon=5),
+       r'summary=3 is never written: an episode of task.horizon=5 turns is one window \(window'
+       r'.turns=4, window.carry=1\)'),
+      (dict(window__summary=0, window__compactions=2),
+       'window.compactions=2 limits nothing: .*; lower window.turns, or use -1'))
+  def test_windows_that_training_never_reaches(self, overrides, message):
+    def layout(**more):
+      c = plain(**(dict(window__summary=3) | overrides | more))
+      check.check(c)  # it may be tested so
+      return c, build.actor(c).layout
+
+    with self.assertRaisesRegex(ValueError, message):
+      check.training(*layout())
+    check.training(*layout(window__compactions=0))  # says that one window is meant
+    check.training(*layout(task__horizon=8, window__turns=3))
+    check.training(*layout(window__summary=0, window__compactions=-1))
 
   @parameterized.parameters(
       ('line', dict(task__switch=1.5), 'task.switch: must be in'),

@@ -1,5 +1,9 @@
 """Configs of windows with summaries: layouts, refusals and counts; and the notes of the expert."""
 
+import functools
+import pathlib
+import tempfile
+
 from absl.testing import absltest
 from absl.testing import parameterized
 import jax
@@ -17,6 +21,7 @@ from grpo.models import tabular
 from grpo.rollout import compaction
 from grpo.rollout import demos
 from grpo.rollout import sampler
+from grpo.study import evaluation
 
 PARTS = ('tokens', 'valid', 'mask', 'state_id')
 
@@ -75,22 +80,38 @@ class ConfigTest(parameterized.TestCase):
     jax.tree.map(lambda a, b: self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype)), shown,
                  sampled)
 
-  def test_a_run_counts_summaries_that_it_does_not_train(self):
+  def test_a_run_counts_its_summaries_and_resumes_bitwise(self):
     c = base.get_config('smoke,horizon')
-    c.model = base.slot('tabular')
+    c.model = base.slot('tabular', scale=0.5)
     c.task.horizon, c.window.turns, c.window.summary, c.train.summaries = 5, 2, 3, 0
-    c.log_every = 2
-    programs = loop.Programs(build.plain(c))
-    state = programs.initial(np.arange(1, dtype=np.int32), None, ())
-    keep = jax.tree.map(lambda x: x.copy(), state)   # stretches donate what they are given
-    state, _, _ = programs.stretch(state, ())
-    self.assertEqual(state.bad_step.tolist(), [-1])
-    sampled, trained = (int(state.counters[0, i, 0]) for i in (3, 4))
-    actions, notes = 2 * 8 * 4 * 5, 2 * 8 * 4  # steps x prompts x samples x turns; one note or more
-    self.assertEqual(trained, actions)
-    self.assertBetween(sampled, actions + notes, actions + 3 * notes)
-    again, _, _ = programs.stretch(keep, ())
-    jax.tree.map(np.testing.assert_array_equal, again.params, state.params)
+    c.steps, c.log_every, c.checkpoint.every, c.clone.steps, c.evaluate.prompts = 4, 2, 2, 0, 4
+    c.sample.lag = 1  # windows with summaries wait in the state too
+
+    def interrupt(step, _):
+      if step == 4:  # before the checkpoint of that step
+        raise InterruptedError
+
+    with tempfile.TemporaryDirectory() as folder:
+      whole, broken = pathlib.Path(folder, 'whole'), pathlib.Path(folder, 'broken')
+      run = functools.partial(loop.run, c, seeds=[1])
+      out = run(workdir=whole)
+      with self.assertRaises(InterruptedError):
+        run(workdir=broken, on_progress=interrupt)
+      again = run(workdir=broken)
+      for key, value in out.items():
+        np.testing.assert_array_equal(again[key], value, key)
+      states = [evaluation.load(path)[-1] for path in (whole, broken)]
+      self.assertEqual(states[0].waiting.tokens.shape[4:],
+                       (build.actor(c).layout.segments, build.actor(c).layout.length))
+      jax.tree.map(np.testing.assert_array_equal, *(
+          jax.tree.map(lambda x: jax.random.key_data(x) if jax.dtypes.issubdtype(
+              x.dtype, jax.dtypes.prng_key) else x, state) for state in states))
+    self.assertEqual(out['bad_step'], [-1])
+    (sampled,), (trained,) = out['sampled_tokens'], out['trained_tokens']
+    episodes, turns = 8 * 4, 5
+    self.assertEqual(trained, (4 - c.sample.lag) * episodes * turns)
+    # A note is written in each of four steps, of one to three tokens.
+    self.assertBetween(sampled, 4 * episodes * (turns + 1), 4 * episodes * (turns + 3))
 
 
 class ExpertTest(absltest.TestCase):

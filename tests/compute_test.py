@@ -138,7 +138,19 @@ class AllTest(absltest.TestCase):
     flag = lambda name, value: types.SimpleNamespace(name=name, value=value)
     given = dict(_NAME=flag('name', 'all'), _SIZE=flag('size', 'smoke'), _OUT=flag('out', None),
                  _WORKDIR=flag('workdir', str(self.folder)), _FORCE=flag('force', True))
-    asked = dict(processes=lambda: 2, local=lambda: True, again=lambda n: [f'--processes={n}'])
+    cores = len(os.sched_getaffinity(0))
+    asked = dict(processes=lambda: 99, local=lambda: True, again=lambda n: [f'--processes={n}'],
+                 asked=dict)
+    (self.folder / 'entropy').touch()  # in the way
+    with mock.patch.multiple(figures, **given), mock.patch.multiple(workers, **asked), \
+        mock.patch.object(many, 'run', side_effect=AssertionError('it began')):
+      with self.assertRaisesRegex(cli.UsageError, r'--workdir=\S*entropy: .* is in the way'):
+        figures.main([])
+      (self.folder / 'entropy').unlink()
+      with mock.patch.object(workers, 'asked', side_effect=cli.UsageError('no Slurm')):
+        with self.assertRaisesRegex(cli.UsageError, 'no Slurm'), contextlib.redirect_stdout(
+            io.StringIO()):
+          figures.main([])
     with mock.patch.object(many, 'run', return_value=dict(snr='exit code 1: no way')) as run, \
         contextlib.redirect_stdout(io.StringIO()) as text, \
         mock.patch.multiple(figures, **given), mock.patch.multiple(workers, **asked):
@@ -146,7 +158,7 @@ class AllTest(absltest.TestCase):
     commands, jobs, logs = run.call_args.args
     here = {n for n in (*experiment.names(), *compute.names()) if not experiment.lacks(n)}
     self.assertEqual(set(commands), here)
-    self.assertEqual((jobs, logs), (2, self.folder / 'logs'))
+    self.assertEqual((jobs, logs), (cores, self.folder / 'logs'))
     snr = commands['snr']
     self.assertEqual(snr[1:], ['-m', 'scripts.figures', '--name=snr', '--size=smoke',
                                f'--workdir={self.folder}/snr', '--force', '--processes=1'])

@@ -37,7 +37,7 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
   jax.config.update('jax_compilation_cache_dir', str(CACHE / 'compiled'))
 jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
 
-# Tracing makes many objects, and most of them stay. To look through all of them for some that do not,
+# Tracing makes many objects, and most of them stay. To look through all for the few that do not,
 # again and again, takes a sixth of the time of a trace, and more the longer a process runs.
 gc.set_threshold(100_000, 20, 100)
 
@@ -79,7 +79,8 @@ THOROUGH = ('learning_test.py::OthersTest', 'toys_test.py::LongSnrTest',
             'method_single_test.py::StepTest::test_greedy_baseline',
             'scenes_rules_test.py::LineTest::test_a_longer_shift',
             'learn_test.py::LoopTest::test_a_folder_that_lost_a_file',
-            'diagnose_test.py::AllConfigsTest', 'sokoban_test.py::SokobanTest::test_floors')
+            'diagnose_test.py::AllConfigsTest', 'sokoban_test.py::SokobanTest::test_floors',
+            'footprint_test.py::PageTest::test_the_whole_page')
 
 
 def pytest_configure(config):

@@ -86,7 +86,7 @@ class DeadFieldsTest(absltest.TestCase):
   def test_fields_change_a_program(self):
     plain = list(programs(config()))
     self.assertEqual(plain, list(programs(config())))
-    slots = ('task.', 'model.', 'sample.delay.')
+    slots = ('task.', 'model.', 'sample.delay.', 'train.decay.')
     checked = []
     for path, value in ranges.leaves(config()):
       if path in HOST or path.startswith(slots) or (
@@ -125,6 +125,12 @@ class DeadFieldsTest(absltest.TestCase):
             for law in laws]
     for i, one in enumerate(late):
       for two in late[:i]:
+        self.differ([one], [two])
+    falls = (dict(name='constant'), dict(name='linear'), dict(name='linear', floor=0.2),
+             dict(name='linear', length=9), dict(name='cosine'))
+    fallen = [next(programs(build.plain(config(), {'train.decay': fall}))) for fall in falls]
+    for i, one in enumerate(fallen):
+      for two in fallen[:i]:
         self.differ([one], [two])
     countdown = lambda heldout: build.plain(base.get_config('smoke,countdown')) | dict(
         model=dict(name='tabular'), evaluate=dict(prompts=4, group=1, heldout=heldout))

@@ -18,6 +18,7 @@ from grpo.models import families
 from grpo.models import hf
 from grpo.models import transformer
 from tests import hf_models
+from tests import reference_llama
 
 safetensors = pytest.importorskip('safetensors.numpy')
 
@@ -44,6 +45,14 @@ class FamilyTest(parameterized.TestCase):
     want = np.load(hf_models.DATA)[name]
     self.assertGreater(np.abs(want).max(), 3.0)
     np.testing.assert_allclose(run(model.params), want, atol=1e-4, rtol=0)
+
+  def test_logits_are_those_of_a_float64_reference(self):
+    model = hf.read(self.folder('llama'))
+    tokens, valid = hf_models.inputs('llama')
+    rows = hf_models.kept(valid)[..., None]
+    exact = np.take_along_axis(reference_llama.logits(model, tokens, valid), rows, axis=1)
+    # What the test above holds ours against, made by transformers in float32, is as near.
+    np.testing.assert_allclose(np.load(hf_models.DATA)['llama'], exact, atol=5e-5, rtol=0)
 
   @parameterized.product(name=('gemma3',), scan=(False, True))
   def test_local_layers_look_back_the_same_way_however_a_text_is_read(self, name, scan):

@@ -42,7 +42,8 @@ class LoopTest(parameterized.TestCase):
 
   @parameterized.parameters('grpo', 'sao')
   def test_resume_is_bitwise(self, name):
-    config = small(name)
+    fall = dict(name='cosine') if name == 'grpo' else dict(name='constant')
+    config = small(name, **{'train.decay': fall})
 
     def interrupt(step, _):
       if step == 3:  # after the checkpoint of step 2, before that of step 4

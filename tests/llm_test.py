@@ -174,6 +174,11 @@ class LlmTest(parameterized.TestCase):
     again = hf.read(folder)
     moved = jax.tree.map(lambda a, b: float(np.abs(a - b).max()), again.params, given.params)
     self.assertGreater(max(jax.tree.leaves(moved)), 0)
+    if rank:  # another run starts from the same adapters, those of all its seeds
+      its = pretrained.export_adapters(config, params, work / 'adapter')
+      config['model']['adapter'] = str(its)
+      given, _ = pretrained.load(config, 2)
+      jax.tree.map(lambda a, b: np.testing.assert_array_equal(a, np.stack([b, b])), given, params)
     if method == 'grpo':
       self.assertEqual(evaluation.run(work / 'run', prompts=4, repeats=2, passes=[1])['step'], 2)
 
@@ -183,6 +188,9 @@ class LlmTest(parameterized.TestCase):
     c = self.config()
     c['clone']['steps'] = 20
     with self.assertRaisesRegex(ValueError, 'clone.steps=20'):
+      check.check(c)
+    c = self.config(**{'model.rank': 0, 'model.adapter': 'somewhere'})
+    with self.assertRaisesRegex(ValueError, 'model.adapter: .* need their model.rank'):
       check.check(c)
     for field, value, message in (('question', 'sum?', 'must hold'), ('action', 1, 'at least 2'),
                                   ('shots', 9, 'shots')):

@@ -158,17 +158,22 @@ class StepTest(parameterized.TestCase):
     """A forward pass for each that is played, three more (A*-PO: four) for each trained on.
 
     Counters of 60 prompt tokens and 360 others. Greedy and reference episodes read the prompt a
-    second time, so half of those 60 are trained on; 9 rows of a branch plan share one reading.
+    second time, so half of those 60 are trained on; 9 rows of a branch plan share one reading. The
+    tracker of SPO has one episode of each prompt scored again.
     """
     counters = dict(prompt_tokens=60, context_tokens=360)
     for name, prompt, rows, more in (
         ('grpo', 60, 360, 3), ('dapo', 30, 180, 3), ('remax', 30, 180, 3), ('vine_ppo', 60, 40, 3),
-        ('a_star_po', 30, 40, 4)):
+        ('a_star_po', 30, 40, 4), ('spo_single', 60, 360, 4)):
       c = build.plain(importlib.import_module(f'configs.{name}').get_config('smoke'))
       parts = build.parts(c)
       cost = lambda *tokens, parts=parts: parts.policy.flops(*tokens, parts.layout.length / 2)
       want = cost(60, 360) + more * cost(prompt, rows)
       self.assertAlmostEqual(flops.spent(parts, counters, c)[0] / want, 1.0, msg=name)
+    c['sample'] |= dict(prompts=8, group=4)
+    parts = build.parts(c)
+    want = cost(60, 360) + 3 * cost(60, 360) + cost(60, 90)  # one of four
+    self.assertAlmostEqual(flops.spent(parts, counters, c)[0] / want, 1.0)
 
   @parameterized.parameters(
       (dict(method__filter={}), 'no method.filter chooses'),

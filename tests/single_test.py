@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import types
 
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from grpo.objective import baselines
+from grpo.objective import drift
 from grpo.objective import quadratic
 from grpo.objective import ratios
 from grpo.objective import surrogates
@@ -228,6 +230,22 @@ class SurrogatesTest(parameterized.TestCase):
       factor = 2 * 0.5 * length if name == 'squared' else 1.0
       np.testing.assert_allclose(grad, -advantage * factor, 1e-5, 1e-6, err_msg=name)
       self.assertTrue(np.all(np.isfinite(gate)), name)
+
+  @parameterized.parameters(
+      (partial(quadratic.squared, tau=0.5), 2 / 3), (partial(quadratic.pmd, tau=0.5), 2 / 3),
+      (partial(quadratic.dro, beta=0.5), 2 / 3), (surrogates.reinforce, 1.0))
+  def test_clipped_share_by_hand(self, surrogate, share):
+    """Three rows of one token: A = 0.2, 0.2, -0.2 and S = 0.3, 1, -1.
+
+    A - S / 2 = 0.05, -0.3, 0.3. The square goes against the advantage on the second and the third.
+    The weight of REINFORCE is 1 and never the ratio.
+    """
+    log_ratio = jnp.asarray([[[0.3]], [[1.0]], [[-1.0]]])
+    credit = types.SimpleNamespace(mask_PGT=jnp.ones(log_ratio.shape, bool),
+                                   advantages_PGT=jnp.asarray([[[0.2]], [[0.2]], [[-0.2]]]))
+    got = drift.ratio(surrogate, log_ratio, jnp.zeros_like(log_ratio), log_ratio, credit)
+    found = got['ratio/clip_fraction']
+    self.assertAlmostEqual(float(found.total / found.count), share, places=6)
 
   def test_garbage_and_extremes(self):
     mask = np.array([[[True, False, False, True, True, True]]])

@@ -83,9 +83,12 @@ class JobsTest(absltest.TestCase):
   def test_a_killed_job_is_resumed_by_the_next_launch(self):
     listed = [cell('base'), cell('slow', mode='slow')]
     once = self.workdir / 'once-slow-8'
+    # As in the background of a script, where processes ignore SIGINT unless told otherwise.
+    self.addCleanup(signal.signal, signal.SIGINT, signal.getsignal(signal.SIGINT))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def kill():
-      while not once.exists():
+      while not (once.exists() and self.started):
         time.sleep(0.05)
       os.kill(int(self.started[0]._job.job_id), signal.SIGINT)  # as scancel does
 

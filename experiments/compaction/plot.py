@@ -21,10 +21,7 @@ _NAMES = dict(rollouts='GRPO, rollouts', segments='GRPO, windows', ppo='PPO',
 @plots.styled
 def figure(folder: str | pathlib.Path = HERE) -> Figure:
   """The figure, from results.csv and curves.csv in a folder."""
-  folder = pathlib.Path(folder)
-  results, curves = tables.read(folder / 'results.csv'), tables.read(folder / 'curves.csv')
-  for row in results + curves:
-    row['arm'] = _NAMES[row['arm']]
+  results, curves = tables.runs(folder, _NAMES)
   look = plots.looks(list(_NAMES.values()))
   fig, axes_1N = plots.new(1, 2, width=7.4, height=3.0)
   left, right = axes_1N[0]

@@ -20,10 +20,7 @@ _NAMES = dict(grpo='GRPO', grpo_dis='GRPO + mask', ppo='PPO', sao='SAO', chunked
 @plots.styled
 def figure(folder: str | pathlib.Path = HERE) -> Figure:
   """The figure, from results.csv and curves.csv in a folder."""
-  folder = pathlib.Path(folder)
-  results, curves = tables.read(folder / 'results.csv'), tables.read(folder / 'curves.csv')
-  for row in results + curves:
-    row['arm'] = _NAMES[row['arm']]
+  results, curves = tables.runs(folder, _NAMES)
   look = plots.looks([_NAMES[arm] for arm in sweep.ARMS])
   fig, axes_1N = plots.new(1, 2, width=6.8, height=2.6)
   left, right = axes_1N[0]

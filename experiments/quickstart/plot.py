@@ -17,10 +17,7 @@ _NAMES = dict(grpo='GRPO', grpo_dis='GRPO + mask', ppo='PPO', sao='SAO')
 @plots.styled
 def figure(folder: str | pathlib.Path = HERE) -> Figure:
   """The figure, from results.csv and curves.csv in a folder."""
-  folder = pathlib.Path(folder)
-  rows, curves = tables.read(folder / 'results.csv'), tables.read(folder / 'curves.csv')
-  for row in rows + curves:
-    row['arm'] = _NAMES.get(row['arm'], row['arm'])
+  rows, curves = tables.runs(folder, _NAMES)
   look = plots.looks([arm for arm, in tables.unique(rows, 'arm')])
   settings = tables.unique(rows, 'task', 'setting')
   fig, axes_1N = plots.new(1, len(settings) + 1, width=2.0 * (len(settings) + 1), height=2.3)

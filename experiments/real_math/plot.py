@@ -23,10 +23,7 @@ _NAMES = dict(grpo='GRPO', grpo_dis='GRPO + mask', ppo='PPO', sao='SAO')
 @plots.styled
 def figure(folder: str | pathlib.Path = HERE) -> Figure:
   """The figure, from results.csv and curves.csv in a folder."""
-  folder = pathlib.Path(folder)
-  rows, curves = tables.read(folder / 'results.csv'), tables.read(folder / 'curves.csv')
-  for row in rows + curves:
-    row['arm'] = _NAMES.get(row['arm'], row['arm'])
+  rows, curves = tables.runs(folder, _NAMES)
   look = plots.looks([arm for arm, in tables.unique(rows, 'arm')])
   fig, axes_1N = plots.new(1, 2, width=6.0, height=2.5)
   held, own = axes_1N[0]

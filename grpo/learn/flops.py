@@ -12,6 +12,7 @@ import numpy as np
 
 from grpo import types
 from grpo.learn import state as states
+from grpo.objective import memory
 from grpo.objective import needs
 from grpo.rollout import compaction
 
@@ -29,7 +30,8 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
   Returns:
     (policy, critic); critic is 0 without one. Policy: sampling once, an update three times (forward
     and backward) each epoch, and once each for a reference, for recomputed anchors and for
-    entropies or answers that credit reads. Critic: values once, an update three times for each of
+    entropies or answers that credit reads, and once an episode of each prompt for every memory that
+    scores one again. Critic: values once, an update three times for each of
     its passes. Episodes that are played and not trained on cost their sampling only; they are taken
     to be as long as the others. Greedy and reference episodes read the prompts again, and rows of a
     branch plan share theirs.
@@ -41,8 +43,10 @@ def spent(parts, counters: Mapping[str, int], config: Mapping[str, Any]) -> tupl
   extra = (method['old'] == 'recomputed') + needs.reference(parts.method)
   extra += needs.entropy(parts.method) + needs.answer(parts.method)
   of_prompts, of_rows = _trained(parts, config['sample'])
+  one = prompt * of_prompts, rows * of_rows / config['sample']['group'], span
   seen = prompt * of_prompts, rows * of_rows, span
   policy = forward + parts.policy.flops(*seen) * (3 * update['epochs'] + extra)
+  policy += parts.policy.flops(*one) * memory.again(parts.method.memory)
   critic = 0.0
   if parts.critic is not None:
     critic = parts.critic.flops(*seen) * (1 + 3 * parts.method.critic.updates)

@@ -155,6 +155,7 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
   if every and audit is None:
     raise ValueError(f'audit.every={every}: this run was given no audit; scripts.train makes one')
   programs = _programs(json.dumps(c, sort_keys=True), names)
+  check.training(c, programs.parts.layout, names)
   given, frozen = pretrained.load(c, len(seeds))
   _trace(programs, seeds, values, given, frozen)  # all may refuse: before any file is made
   recorder = record.Recorder(c, seeds, settings, workdir, sinks)

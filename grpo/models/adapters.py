@@ -59,7 +59,8 @@ def policy(shape: arch.Shape, base_params) -> base.Policy:
       forward=lambda params, *x: inner.forward(whole(params), *x),
       start=lambda params, *x: inner.start(None, *x),
       extend=lambda params, *x: inner.extend(whole(params), *x),
-      logits=lambda params, hidden: inner.logits(whole(params), hidden))
+      logits=lambda params, hidden: inner.logits(whole(params), hidden),
+      head=lambda params: inner.head(whole(params)))
 
 
 def critic(shape: arch.Shape, base_params) -> base.Critic:

@@ -34,6 +34,8 @@ class Policy:
     flops: (prompt_tokens, row_tokens, context) -> float. Forward FLOPs (a multiply-add is 2) of
       reading `row_tokens` tokens whose mean attention span is `context`, head excluded per token
       read but included per scored token; see the docstring of each model.
+    head: (params) -> [V, D], where logits are the product of a hidden vector with these rows; None
+      for a model of another kind.
   """
   init: Callable
   prefill: Callable
@@ -43,6 +45,7 @@ class Policy:
   logits: Callable
   vocab: int
   flops: Callable
+  head: Callable | None = None
 
 
 @dataclasses.dataclass(frozen=True)

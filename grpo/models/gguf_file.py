@@ -29,8 +29,8 @@ _CONTROL = 3  # type of a token that is a command, not text
 def _reader(path: pathlib.Path):
   try:
     return hf.library('gguf').GGUFReader(path)
-  except (OSError, ValueError, IndexError) as error:
-    raise ValueError(f'{path} cannot be read: {error}') from error
+  except (OSError, ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
+    raise ValueError(f'{path} is no GGUF file, or is damaged: {error}') from error
 
 
 def _get(path, key, default=None):

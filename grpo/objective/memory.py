@@ -170,6 +170,11 @@ def past(kept: dict | None, method, rollout) -> dict:
   return {label: x for label, x in found.items() if x is not None}
 
 
+def again(slots: tuple) -> int:
+  """Memories that have an episode of each prompt scored again in every step."""
+  return sum(memory.past is not Memory.past for _, memory in slots)
+
+
 def remember(kept: dict | None, method, seen: Seen, ready) -> dict | None:
   """The memories after a batch; unchanged where `ready` is false."""
   out = {}

@@ -29,14 +29,14 @@ from grpo.study import oracle
 from grpo.tasks import horizon
 from grpo.tasks import interventions
 
-__all__ = ['Auditor', 'check', 'TRUTH', 'OWN']
+__all__ = ['Auditor', 'check', 'known', 'TRUTH', 'OWN']
 
 TRUTH, OWN = 'exact advantage', 'own'
 
 
-def check(actor) -> None:
-  """Raises ValueError if the exact values of a build.Actor or build.Parts are not known."""
-  spec = actor.config['task']
+def known(config: Mapping[str, Any]) -> None:
+  """Raises ValueError if the task of a config, nested dicts, has no values that are known."""
+  spec = config['task']
   if spec['name'] != 'horizon':
     raise ValueError(f'exact values are known for task horizon, got {spec["name"]}')
   if spec.get('goals', 1) > 1:
@@ -44,6 +44,11 @@ def check(actor) -> None:
   for knob in interventions.KNOBS:
     if spec.get(knob, -1) >= 0:
       raise ValueError(f'exact values know no interventions: task.{knob}={spec[knob]}')
+
+
+def check(actor) -> None:
+  """Raises ValueError if the exact values of a build.Actor or build.Parts are not known."""
+  known(actor.config)
   if actor.layout.segments > 1:
     raise ValueError('episodes must fit in one window for an audit: raise window.turns')
 
@@ -84,9 +89,11 @@ class Auditor:
     self.names = (TRUTH, *([OWN] if own else []), *(n for n in known if not only or n in only))
     options = lambda passes: compiling.options(
         actor.config['model'], passes * rollouts * actor.layout.stream)
+    # Sampling and the estimates are a small part of the work and most of what is compiled. The
+    # gradients are taken one after the other, a pass for each.
     self._sample = jax.jit(self._sampled, compiler_options=options(0))
-    # Sampling is a small part. The gradients are taken one after the other, a pass for each.
-    self._credit = jax.jit(self._credited, compiler_options=options(len(self.names)))
+    self._credit = jax.jit(self._credited, compiler_options=options(0))
+    self._pull = jax.jit(self._gradients, compiler_options=options(len(self.names)))
 
   def run(self, params, knobs: Mapping[str, Any] | None = None, *, batches: int, seed: int = 0,
           critic_params=None, on_progress: Callable[[int, int], None] = lambda done, total: None):
@@ -119,8 +126,10 @@ class Auditor:
     mean = behaviour.mean(right, ids, actions=self.actions, max_turns=turns)
     found = []
     for i, (rollout, _) in enumerate(played):
-      found.append(jax.device_get(self._credit(params, critic_params, rollout, mean.right, root, i,
-                                               knobs)))
+      estimate_EPGT, facts = self._credit(params, critic_params, rollout, mean.right, root, i,
+                                          knobs)
+      gradient = self._pull(params, rollout, estimate_EPGT)
+      found.append(jax.device_get(facts | dict(gradient=gradient)))
       on_progress(batches + i + 1, 2 * batches)
     stack = functools.partial(np.stack, axis=0)
     return judge.Evidence(names=self.names, spread=float(mean.spread), batches=batches,
@@ -137,8 +146,8 @@ class Auditor:
     return rollout, behaviour.right(probs, rollout, actor.layout, self.actions)
 
   def _credited(self, params, critic_params, rollout, right_HN, root, index, knobs):
-    """Evidence of one batch, see judge.Evidence."""
-    actor, (P, G) = self._actor, self._sizes
+    """All estimates of one batch, and what judge.Evidence says of it but the gradients."""
+    actor = self._actor
     heat, layout = actor.config['sample']['temperature'], actor.layout
     exact = behaviour.solve(knobs, right_HN, actions=self.actions)
     state_PGT, mask_PGT = types.stream(rollout.state_id), types.stream(rollout.mask)
@@ -160,26 +169,30 @@ class Auditor:
     if self._critic is not None:
       values['trained'] = types.stream(
           scoring.values(self._critic, critic_params, rollout, layout))
-    (logp, entropy), pull = jax.vjp(
-        lambda p: tuple(map(types.stream, scoring.score(actor.policy, p, rollout, layout, heat))),
-        params)
+    logp, entropy = map(types.stream, scoring.score(actor.policy, params, rollout, layout, heat))
     start_PG = jnp.max(jnp.where(types.stream(rollout.turn) == 0, values['exact'], 0.0), axis=2)
     known = dict(old_logp_PGT=logp, baseline=start_PG, entropy_PGT=entropy, last_PG=0.0 * start_PG,
                  potential_PGT=actor.task.potential(state_PGT, knobs))
     estimate_EPGT = jnp.stack([truth_PGT, *self._estimates(rollout, values, known)])
-    zero = jnp.zeros_like(logp)
-    # One after the other: jitted on a CPU (jax 0.10.2), a vmapped `pull` of a transformer adds the
-    # same wrong vector to all but the first. tests/audit_test.py holds what linearity demands.
-    grads = jax.lax.map(lambda a: pull((a / (P * G), zero))[0], estimate_EPGT)
-    flat = jnp.concatenate([x.reshape(len(self.names), -1) for x in jax.tree.leaves(grads)], axis=1)
     turns = [p for p in layout.action_slots if p < mask_PGT.shape[2]]
     pick = lambda x: x[..., jnp.asarray(turns)]
-    return dict(
+    return estimate_EPGT, dict(
         estimate=pick(estimate_EPGT), truth=pick(truth_PGT), on=pick(mask_PGT),
         right=pick(hit_PGT), state=pick(index_PGT) % 6,
         matters=pick(mask_PGT & (jnp.maximum(jnp.abs(good_PGT), jnp.abs(bad_PGT)) > 1e-6)),
-        gradient=flat, success=rollout.success, value=pick(values['exact']),
+        success=rollout.success, value=pick(values['exact']),
         **({'predicted': pick(values['trained'])} if self._critic is not None else {}))
+
+  def _gradients(self, params, rollout, estimate_EPGT):
+    """sum_t A_t grad logp_t over the rows of a batch, of each estimate: f32 [E,parameters]."""
+    actor, (P, G) = self._actor, self._sizes
+    logp, pull = jax.vjp(lambda p: types.stream(scoring.logps(
+        actor.policy, p, rollout, actor.layout, actor.config['sample']['temperature'])), params)
+    del logp
+    # One after the other: jitted on a CPU (jax 0.10.2), a vmapped `pull` of a transformer adds the
+    # same wrong vector to all but the first. tests/audit_test.py holds what linearity demands.
+    grads = jax.lax.map(lambda a: pull(a / (P * G))[0], estimate_EPGT)
+    return jnp.concatenate([x.reshape(len(self.names), -1) for x in jax.tree.leaves(grads)], axis=1)
 
   def _estimates(self, rollout, values, known):
     """Advantages of all estimators but the first, in the order of their names."""

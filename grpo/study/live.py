@@ -63,6 +63,7 @@ class Live:
     check.check(self._config, self._settings, len(self._seeds))
     every = f'audit.every={self._config["audit"]["every"]}'
     try:
+      audit.known(self._config)  # before a model is read from its file
       audit.check(build.parts(self._config))
     except ValueError as error:
       raise ValueError(f'{every}: {error}') from error

@@ -16,8 +16,8 @@ import numpy as np
 from grpo.study import frames
 from grpo.study import stats
 
-__all__ = ['NOTES', 'WORDS', 'Line', 'Block', 'read', 'unique', 'blocks', 'equal_flops', 'text',
-           'markdown']
+__all__ = ['NOTES', 'WORDS', 'Line', 'Block', 'read', 'runs', 'unique', 'blocks',
+           'equal_flops', 'text', 'markdown']
 
 NOTES = ('IQM: interquartile mean over seeds, 95 % bootstrap interval. P(better): chance of a '
          'higher\nscore than the base arm under the same seed; ties count half.')
@@ -56,6 +56,14 @@ def read(path: str | pathlib.Path) -> list[dict[str, Any]]:
   rows = frames.read(path)
   _need(rows, _COLUMNS.get(pathlib.Path(path).name, ()), str(path))
   return rows
+
+
+def runs(folder: str | pathlib.Path, names: Mapping[str, str]) -> tuple[list[dict[str, Any]], ...]:
+  """Rows of results.csv and of curves.csv of a folder; arms that have a longer name get it."""
+  found = tuple(read(pathlib.Path(folder, file)) for file in ('results.csv', 'curves.csv'))
+  for row in (row for rows in found for row in rows):
+    row['arm'] = names.get(row['arm'], row['arm'])
+  return found
 
 
 def _need(rows, columns, where):

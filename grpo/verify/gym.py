@@ -64,7 +64,7 @@ def entries(family: str, size: int, seed: int, **options: Any) -> list[dict[str,
     raise ValueError(f'{family}: {error}') from error
 
 
-class Verifier:
+class Verifier(workers.Closing):
   """(texts, references) -> Scores, where a reference is an entry of `entries`.
 
   Args:
@@ -107,12 +107,3 @@ class Verifier:
     """
     reply = self._pool.ask('check', self._family, self._options, entry['answer'], entry)
     return score.unscorable(reason) if reply.error else score.wrong(reason)
-
-  def close(self) -> None:
-    self._pool.close()
-
-  def __enter__(self):
-    return self
-
-  def __exit__(self, *error):
-    self.close()

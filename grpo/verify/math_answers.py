@@ -27,7 +27,7 @@ def _latex(text):
   return text if '$' in text or '\\(' in text or '\\[' in text else f'${text}$'
 
 
-class Verifier:
+class Verifier(workers.Closing):
   """(texts, references) -> Scores. Close it, or use it as a context.
 
   The answer is the marked one (`extract.marked`), or else the whole text: a sentence is not
@@ -77,12 +77,3 @@ class Verifier:
     if reply.value == 'unreadable':
       return score.unscorable('unreadable reference')
     return score.RIGHT if reply.value == 'right' else score.wrong(reply.value)
-
-  def close(self) -> None:
-    self._pool.close()
-
-  def __enter__(self):
-    return self
-
-  def __exit__(self, *error):
-    self.close()

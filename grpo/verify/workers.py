@@ -23,7 +23,7 @@ from typing import Any
 from grpo.verify import filters
 from grpo.verify import frames
 
-__all__ = ['Pool', 'Reply']
+__all__ = ['Closing', 'Pool', 'Reply']
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 START = 120.0  # seconds for the imports of a worker, on a busy machine
@@ -83,7 +83,20 @@ class _Worker:
       self._process = None
 
 
-class Pool:
+class Closing:
+  """What is closed at the end of a `with`; of what has no `close` of its own, its `_pool`."""
+
+  def close(self) -> None:
+    self._pool.close()
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, *error):
+    self.close()
+
+
+class Pool(Closing):
   """Workers for one kind of check, used from any thread.
 
   Args:
@@ -134,9 +147,3 @@ class Pool:
     self._closed.set()
     for worker in self._workers:
       worker.close()
-
-  def __enter__(self):
-    return self
-
-  def __exit__(self, *error):
-    self.close()
