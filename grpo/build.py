@@ -4,11 +4,13 @@ Scalars of a config may be replaced by traced values (`overrides`), which is how
 program serves a grid of learning rates, clip ranges or task knobs.
 """
 
+import atexit
 from collections.abc import Callable, Mapping
 import dataclasses
 import functools
 import importlib
 import inspect
+import json
 from typing import Any
 
 import ml_collections
@@ -31,8 +33,9 @@ from grpo.rollout import delays
 from grpo.tasks import base as task_base
 from grpo.tasks import interventions
 from grpo.tasks import schedules
+from grpo.verify import problems as sources
 
-__all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'ACTOR_FIELDS']
+__all__ = ['Actor', 'Parts', 'actor', 'parts', 'plain', 'problems', 'ACTOR_FIELDS']
 
 # Sections of a config that decide what an actor is and how it is cloned and evaluated. Arms that
 # agree on them share those compiled programs and the warm start.
@@ -152,11 +155,15 @@ def _task(spec, model):
       raise ValueError(f'task {name} is asked in text: it needs model.name=hf, got '
                        f'{model["name"]!r}')
     derived = _text(model['path'])
+    if 'problems' in static:
+      if 'problems' not in spec:
+        raise ValueError(f'task {name}: needs task.problems, a slot of grpo/verify/problems.py')
+      derived = derived | dict(problems=problems(spec))
   for key, value in spec.items():
     if key in static and not slots.fits(static[key].annotation, value):
       raise ValueError(f'task.{key}: must be {inspect.formatannotation(static[key].annotation)}, '
                        f'got {value!r}')
-  task = make(**{k: v for k, v in spec.items() if k in static}, **derived)
+  task = make(**({k: v for k, v in spec.items() if k in static} | derived))
   if set(interventions.KNOBS) & set(spec):
     task = interventions.wrap(task)
   for key in spec:
@@ -172,6 +179,24 @@ def _task(spec, model):
 def _text(path):
   """What a task in text has to know of a model. Kept: a program asks several times."""
   return dict(tokenizer=tokenizer.load(path), size=hf.shape(path).vocab)
+
+
+def problems(spec: Mapping[str, Any]) -> sources.Problems:
+  """Problems of a task in text, from the config's section `task`."""
+  try:
+    text = json.dumps(spec['problems'], sort_keys=True)
+  except TypeError as error:
+    raise ValueError('task.problems: is the same for all seeds of a run, and cannot be traced'
+                     ) from error
+  return _problems(text)
+
+
+@functools.cache
+def _problems(text):
+  """Kept for each choice: problems have processes that grade, which end with this one."""
+  made = slots.slot(sources, json.loads(text), 'task.problems')()
+  atexit.register(made.close)
+  return made
 
 
 def _schedule(spec, knobs):

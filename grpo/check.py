@@ -19,7 +19,7 @@ __all__ = ['check', 'rules', 'training']
 # Tasks that have a potential, and those with an answer of one token.
 POTENTIAL = ('horizon', 'ladder', 'keychain', 'sokoban')
 ANSWER = ('meeting', 'triage')
-ONE_TURN = ('arithmetic', 'countdown', 'programs')
+ONE_TURN = ('arithmetic', 'countdown', 'programs', 'chat_sums', 'text')
 
 
 def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
@@ -155,6 +155,7 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     for value in (*to, *(spec[k] for k in ('low', 'high') if k in spec)):
       for broken, text in _task({**c['task'], name: value}):
         yield broken, f'schedule.{name}: {text}'
+  yield from _text(c)
   yield from _task(c['task'])
   yield from _scene(c['task'])
   yield m['returns']['name'] == 'potential_look_ahead' and c['task']['name'] not in POTENTIAL, (
@@ -181,6 +182,19 @@ def _window(c):
   yield m['returns']['name'] == 'information_gain', (
       'method.returns=information_gain asks for the answer at the start of a turn, where '
       'window.summary may ask for a summary: use window.summary=0')
+
+
+def _text(c):
+  """Rules of answers that are graded on the host."""
+  if c['task']['name'] != 'text':
+    return
+  yield not isinstance(c['task'].get('problems'), Mapping) or 'name' not in c['task']['problems'], (
+      'task.problems: a slot is a name and arguments, {"name": ...}')
+  yield c['sample']['reference'] > 0, (
+      'sample.reference: an answer of the reference may be unscorable, and its value is a mean '
+      'over them all; use another method for task text')
+  yield jax.process_count() > 1, (
+      'task text grades the answers of all prompts on one host: start one process')
 
 
 def _task(t):

@@ -15,7 +15,8 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-__all__ = ['Layout', 'Rollout', 'Mean', 'Peak', 'Metrics', 'pytree', 'stream', 'windows', 'rows']
+__all__ = ['Layout', 'Rollout', 'OFF_MASK', 'Mean', 'Peak', 'Metrics', 'pytree', 'scored', 'stream',
+           'windows', 'rows']
 
 
 def pytree(cls):
@@ -109,9 +110,17 @@ class Layout:
     return self.max_turns * self.action + (self.segments - 1) * self.summary
 
 
+# Fields of a rollout that say nothing off the mask, and what stands there.
+OFF_MASK = dict(mask=False, logp=0.0, rewards=0.0, turn=-1, state_id=0)
+
+
 @pytree
 class Rollout:
-  """Sampled episodes. Windows [P, G, S, L]; everything off the mask is 0, `turn` is -1 there."""
+  """Sampled episodes. Windows [P, G, S, L]; everything off the mask is 0, `turn` is -1 there.
+
+  An episode without a token on the mask is one that could not be scored, see `scored`: it is in no
+  loss, no statistic of its group and no score, and its reward and success are 0.
+  """
   tokens: jax.Array      # int32 [P,G,S,L]; pad is 0
   valid: jax.Array       # bool  [P,G,S,L]; a real token: prompt, action or observation
   mask: jax.Array        # bool  [P,G,S,L]; the policy chose this token, and it is trained
@@ -139,6 +148,11 @@ class Mean:
     x = jnp.asarray(x, jnp.float32)
     mask = jnp.ones(x.shape, bool) if mask is None else jnp.broadcast_to(mask, x.shape)
     return cls(jnp.sum(jnp.where(mask, x, 0.0)), jnp.sum(mask, dtype=jnp.float32))
+
+
+def scored(rollout: Rollout):
+  """Episodes that could be scored, bool [P,G]: those with a token on the mask."""
+  return jnp.any(rollout.mask, axis=(2, 3))
 
 
 def stream(x):

@@ -16,6 +16,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 from typing import Any
 
 from grpo.study import plots
@@ -108,10 +109,14 @@ def experiment(name: str, part: str = 'sweep') -> Any:
 
 
 def lacks(name: str) -> str:
-  """The package that an experiment needs and that is not installed, or ''."""
-  module = importlib.import_module(f'experiments.{name}.sweep') if name in names() else None
-  package = getattr(module, 'NEEDS', '')
-  return package if package and importlib.util.find_spec(package) is None else ''
+  """The package that an experiment needs and that is not installed, or ''.
+
+  It is read and not imported: what is computed would bring JAX into a process that starts others.
+  """
+  part = 'sweep' if name in names() else 'run'
+  text = (cli.ROOT / 'experiments' / name / f'{part}.py').read_text(encoding='utf-8')
+  found = re.search(r"^NEEDS = '(\w+)'", text, re.MULTILINE)
+  return found[1] if found and importlib.util.find_spec(found[1]) is None else ''
 
 
 def report(name: str, folder: pathlib.Path) -> str:

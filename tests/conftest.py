@@ -50,6 +50,7 @@ SHORT = ('advantages', 'arithmetic', 'learn', 'masked', 'method', 'sampler', 'sc
 # `make test` leaves these out and `make test-all` has them: the same claims as other tests make,
 # for more methods, longer runs and more devices. A part of a test's id each.
 THOROUGH = ('learning_test.py::OthersTest', 'toys_test.py::LongSnrTest',
+            'text_train_test.py::ModelTest',
             'knobs_experiment_test.py::KnobsTest::test_smoke', 'branch_learn_test.py',
             'live_test.py::OwnTest', 'refill_test.py::StepTest::test_splitting',
             'refill_test.py::StepTest::test_a_step_is_compiled_once',

@@ -25,7 +25,7 @@ ARROWS = {
     'rollout': VOCABULARY | {'objective', 'tasks', 'models', 'rollout'},
     'slots': VOCABULARY | {'objective'},
     'decays': set(),
-    'build': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'slots', 'decays'},
+    'build': VOCABULARY | {'objective', 'tasks', 'models', 'rollout', 'slots', 'decays', 'verify'},
     'verify': VOCABULARY | {'verify'},
     'ranges': set(),
     'slotted': set(),

@@ -160,10 +160,10 @@ class FormsTest(parameterized.TestCase):
 
   def test_the_package_is_missing(self):
     with mock.patch.object(math_answers.importlib.util, 'find_spec', return_value=None):
-      with self.assertRaisesRegex(ValueError, 'pip install math-verify'):
+      with self.assertRaisesRegex(ValueError, r"pip install -e '\.\[text\]'"):
         math_answers.Verifier()
     with mock.patch.dict('sys.modules', reasoning_gym=None):
-      with self.assertRaisesRegex(ValueError, 'pip install reasoning-gym'):
+      with self.assertRaisesRegex(ValueError, r"pip install -e '\.\[text\]'"):
         gym.entries('chain_sum', 1, 0)
 
 

@@ -28,11 +28,11 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
   fig, axes_1N = plots.new(1, 2, width=6.0, height=2.5)
   held, own = axes_1N[0]
   for arm, style in look.items():
-    steps, success, seeds = _mean(curves, arm, 'success')
+    steps, success, seeds = mean(curves, arm, 'success')
     low, high = stats.wilson(success, sweep.EPISODES * seeds)
     held.plot(steps, success, label=arm, **style)
     held.fill_between(steps, low, high, color=style['color'], alpha=0.18, linewidth=0)
-    steps, sampled, _ = _mean(curves, arm, 'sampled')
+    steps, sampled, _ = mean(curves, arm, 'sampled')
     own.plot(steps[1:], sampled[1:], label=arm, **style)
   held.set_title('held-out sums')
   held.set_ylabel('pass@1')
@@ -44,7 +44,7 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
   return fig
 
 
-def _mean(curves, arm, column):
+def mean(curves, arm, column):
   """Steps of an arm, the mean over its seeds at each, and the number of seeds."""
   points = {}
   for row in curves:

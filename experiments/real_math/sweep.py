@@ -10,9 +10,9 @@ ARMS = ('grpo', 'grpo_dis', 'ppo', 'sao')
 EPISODES = 160  # of an evaluation
 WATCH = ('group/informative', 'entropy', 'length/tokens')
 _SEEDS = dict(smoke=1, small=1, full=8)
-# The order in which arms start, GRPO first: PPO and SAO read a prompt for each rollout, and on two
-# cores take several times as long.
-_COST = dict(grpo=4.0, grpo_dis=3.0, ppo=2.0, sao=1.0)
+# The order in which arms start, GRPO first, then SAO, which `bridge.py` puts beside it: PPO and SAO
+# read a prompt for each rollout, and on two cores take several times as long.
+_COST = dict(grpo=4.0, sao=3.0, grpo_dis=2.0, ppo=1.0)
 
 
 def overrides(size: str) -> dict:

@@ -14,6 +14,8 @@ import numpy as np
 
 from grpo import build
 from grpo import keys
+from grpo import masked
+from grpo import types
 from grpo.learn import checkpoint
 from grpo.learn import clone
 from grpo.learn import compiling
@@ -49,7 +51,8 @@ def programs(text: str, names: tuple[str, ...]):
         step=step, prompts=c['evaluate']['prompts'], samples=c['evaluate']['group'],
         temperature=c['sample']['temperature'], version=step, axis_name=AXIS,
         forget=actor.config['window']['forget'])
-    return jnp.mean(sampled.success), jnp.mean(jnp.sum(sampled.rewards, axis=(2, 3)))
+    over_scored = lambda x_PG: masked.mean(x_PG, types.scored(sampled))
+    return over_scored(sampled.success), over_scored(jnp.sum(sampled.rewards, axis=(2, 3)))
 
   def initial(key, values):
     return clone.initial(build.actor(c, dict(zip(names, values))), key)

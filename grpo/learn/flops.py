@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
+from grpo import types
 from grpo.learn import state as states
 from grpo.objective import memory
 from grpo.objective import needs
@@ -75,6 +77,9 @@ def count(parts, counters, sampled, credit):
     chosen = rollout.mask
     if parts.layout.note:  # a summary is sampled, trained on or not
       chosen |= rollout.valid & compaction.places(parts.layout)
+    if parts.task.scored is not None:  # so were the answers that could not be scored
+      spoken_L = np.isin(np.arange(parts.layout.length), parts.layout.action_slots)
+      chosen |= valid & ~types.scored(rollout)[..., None, None] & spoken_L[None, None, None]
     totals['sampled_tokens'] += jnp.sum(chosen)
   trained = jnp.sum(credit.mask_PGT) * c['train']['epochs']
   return states.count(counters, trained_tokens=trained, **totals)

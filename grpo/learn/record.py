@@ -168,7 +168,8 @@ class Recorder:
     if on_progress is not None:
       on_progress(step, pooled | machine)
     bad = [int(x) for x in note['bad_step']]
-    column = lambda name: [v[name] if np.isfinite(v[name]) else None for v in each]
+    found = lambda v, name: v.get(name, np.nan)  # nothing, where no episode could be scored
+    column = lambda name: [x if np.isfinite(x) else None for x in (found(v, name) for v in each)]
     return dict(step=step, success=column('success/evaluated'), reward=column('reward/evaluated'),
                 sampled=column('success/sampled'), bad=bad,
                 blame=[_blame(v) for v in each] if max(bad) >= 0 else None)

@@ -16,18 +16,20 @@ POSITIONS = 4   # parts of an episode that explained variance is reported for
 
 
 def rollout(sampled: types.Rollout) -> dict:
-  """Episodes as they were sampled, before any filter."""
+  """Episodes as they were sampled, before any filter; those that were scored, where it matters."""
   reward_PG = jnp.sum(sampled.rewards, axis=(2, 3))
   length_PG = jnp.sum(sampled.mask, axis=(2, 3), dtype=jnp.float32)
   turns_PG = 1.0 + jnp.max(sampled.turn, axis=(2, 3))
-  spread_P = jnp.max(reward_PG, axis=1) - jnp.min(reward_PG, axis=1)
+  on_PG = types.scored(sampled)
+  spread_P = masked.spread_range(reward_PG, on_PG, axis=1)
   return {
-      'reward/episode': types.Mean.of(reward_PG),
-      'success/sampled': types.Mean.of(sampled.success),
-      'length/tokens': types.Mean.of(length_PG),
-      'length/right': types.Mean.of(length_PG, sampled.success > 0.5),
-      'length/wrong': types.Mean.of(length_PG, sampled.success <= 0.5),
-      'length/turns': types.Mean.of(turns_PG),
+      'reward/episode': types.Mean.of(reward_PG, on_PG),
+      'reward/unscorable': types.Mean.of(~on_PG),
+      'success/sampled': types.Mean.of(sampled.success, on_PG),
+      'length/tokens': types.Mean.of(length_PG, on_PG),
+      'length/right': types.Mean.of(length_PG, on_PG & (sampled.success > 0.5)),
+      'length/wrong': types.Mean.of(length_PG, on_PG & (sampled.success <= 0.5)),
+      'length/turns': types.Mean.of(turns_PG, on_PG),
       'length/truncated': types.Mean.of(sampled.truncated),
       'group/informative': types.Mean.of(spread_P > 0),
   }

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from grpo import keys
+from grpo import masked
 from grpo import types
 from grpo.learn import flops
 from grpo.learn import passes
@@ -108,8 +109,9 @@ def train(parts, state: states.TrainState, axis_name=None, place=lambda tree: tr
   if c['sample']['greedy']:  # of the same prompts and the same weights, never trained on
     greedy = place(sample(parts, state.params, state.key, state.step, axis_name, place,
                           greedy=c['sample']['greedy']))
-    reward_PG = jnp.sum(greedy.rewards, axis=(2, 3))
-    baseline = jnp.broadcast_to(jnp.mean(reward_PG, axis=1, keepdims=True), rollout.success.shape)
+    reward_P1 = masked.mean(jnp.sum(greedy.rewards, axis=(2, 3)), types.scored(greedy), axis=1,
+                            keepdims=True)
+    baseline = jnp.broadcast_to(reward_P1, rollout.success.shape)
   guided, guide = None, None
   if c['sample']['reference']:
     guided = place(sample(parts, state.reference, state.key, state.step, axis_name, place,

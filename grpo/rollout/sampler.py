@@ -92,7 +92,7 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
 
   Returns:
     types.Rollout [P,G,S,L]. A limit of turns that cuts an episode sets `truncated`, never
-    `terminated`.
+    `terminated`. An episode of which the task can say nothing has no token on the mask.
   """
   check(policy, task, layout)
   P, G, A, O = prompts, samples, layout.action, layout.observation
@@ -263,6 +263,10 @@ def sample(policy, params, task, layout: types.Layout, knobs, key, *, step, prom
     copy = jnp.zeros((P, G, width), jnp.int32), jnp.zeros((P, G, width), bool)
     (episode, _), fields = jax.lax.scan(body, (episode, copy), jnp.arange(layout.segments))
     fields = {name: jnp.moveaxis(x, 0, 2) for name, x in fields.items()}
+  if task.scored is not None:
+    scored_PG = _batch(task.scored, 0)(episode.state)
+    fields |= {name: jnp.where(scored_PG[..., None, None], fields[name], rest)
+               for name, rest in types.OFF_MASK.items()}
   return types.Rollout(
       **fields, success=episode.success, terminated=episode.terminated,
       truncated=~episode.terminated,

@@ -12,7 +12,9 @@ import numpy as np
 from grpo import build
 from grpo import check
 from grpo import keys
+from grpo import masked
 from grpo import ranges
+from grpo import types
 from grpo.learn import actors
 from grpo.learn import checkpoint
 from grpo.learn import loop
@@ -106,17 +108,20 @@ def run(folder: pathlib.Path, *, prompts: int, repeats: int, passes, temperature
         temperature=heat, axis_name=loop.AXIS, choose=chosen, forget=config['window']['forget'])
     reward_PG = jnp.sum(sampled.rewards, axis=(2, 3))
     length_PG = jnp.sum(sampled.mask, axis=(2, 3))
-    return sampled.success > 0.5, jnp.mean(reward_PG), jnp.mean(length_PG), jnp.mean(
+    on_PG = types.scored(sampled)
+    of_scored = lambda x_PG: masked.mean(x_PG, on_PG)
+    return sampled.success > 0.5, on_PG, of_scored(reward_PG), of_scored(length_PG), jnp.mean(
         sampled.truncated)
 
-  solved, reward, length, cut = jax.device_get(
+  solved, scored, reward, length, cut = jax.device_get(
       jax.jit(jax.vmap(evaluate, axis_name=loop.AXIS, in_axes=(0, None)))(state.params, frozen))
   rows = []
   for i, seed in enumerate(seeds):
-    rows.append(dict(seed=seed, success=float(solved[i].mean()), reward=float(reward[i]),
-                     tokens=float(length[i]), truncated=float(cut[i]),
-                     **{f'pass@{k}': process.pass_at(solved[i], k) for k in passes},
-                     **{f'pass^{k}': process.pass_hat(solved[i], k) for k in passes}))
+    rows.append(dict(seed=seed, success=float(solved[i][scored[i]].mean()),
+                     reward=float(reward[i]), tokens=float(length[i]),
+                     truncated=float(cut[i]), unscorable=float(1.0 - scored[i].mean()),
+                     **{f'pass@{k}': process.pass_at(solved[i], k, scored[i]) for k in passes},
+                     **{f'pass^{k}': process.pass_hat(solved[i], k, scored[i]) for k in passes}))
   return dict(step=step, prompts=prompts, repeats=repeats, temperature=heat, top_k=top_k,
               top_p=top_p, greedy=greedy, heldout=heldout, overrides=dict(overrides or {}),
               seeds=rows)

@@ -17,4 +17,4 @@ from grpo.tasks import triage
 __all__ = ['arithmetic', 'countdown', 'programs', 'ladder', 'horizon', 'keychain', 'sokoban',
            'line', 'meeting', 'triage']
 
-TEXT = ('chat_sums',)
+TEXT = ('chat_sums', 'text')

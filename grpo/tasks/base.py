@@ -60,6 +60,9 @@ class Task:
     note_ids: words that open and close a note, of tasks that `rollout.compaction.speaks` has given
       them.
     rule_words: leading words of the prompt that say which rules are in force.
+    scored: (state) -> bool [], read at the end: whether anything can be said of the episode. One
+      of which nothing can is played and not learned from, and counts in no score. None where the
+      task can always tell.
     prompt_space: number of distinct prompts, or None when it is practically unbounded.
     glue: what stands between the texts of two tokens where they are shown.
   """
@@ -80,6 +83,7 @@ class Task:
   answer: Callable | None = None
   alike: tuple[tuple[int, int], ...] = ()
   summary: Callable | None = None
+  scored: Callable | None = None
   note_ids: tuple[int, ...] = ()
   rule_words: int = 0
   glue: str = ' '

