@@ -1,6 +1,7 @@
 """Tests of how much optimising a program gets, and of programs that several cells share."""
 
 import dataclasses
+import importlib
 import json
 import os
 import pathlib
@@ -40,6 +41,20 @@ class OptionsTest(parameterized.TestCase):
     with mock.patch.dict(os.environ, XLA_FLAGS=''), \
          mock.patch('jax.default_backend', return_value='gpu'):
       self.assertEqual(compiling.options(MODEL, 1), {})
+
+  def test_work_of_a_run(self):
+    found = {}
+    for name in ('grpo', 'sao'):
+      c = build.plain(importlib.import_module(f'configs.{name}').get_config('smoke,arithmetic'))
+      c['steps'], c['sample']['prompts'], c['sample']['group'] = 10, 6, 3
+      parts = build.parts(c)
+      found[name] = loop._positions(c, parts)
+      row = parts.layout.action + parts.layout.observation
+      self.assertEqual(parts.layout.turns, 1)
+    once = 10 * 6 * (parts.layout.prompt + 3 * row)
+    self.assertEqual(found['grpo'], once)
+    # Two updates of the critic and its values against sampling, scoring and one epoch.
+    self.assertAlmostEqual(found['sao'], once * (1 + 7 / 5), places=3)
 
   def test_a_brief_run_trains_resumes_and_is_evaluated(self):
     config = learn_test.small(**{'clone.steps': 20, 'clone.every': 10, 'clone.prompts': 4})

@@ -77,9 +77,8 @@ class Programs:
       note = dict(counters=state.counters, bad_step=state.bad_step)
       return state, metrics.merge(), note
 
-    rollouts = config['sample']['prompts'] * config['sample']['group'] * config['steps']
     once = compiling.options(config['model'], 0)
-    often = compiling.options(config['model'], rollouts * self.parts.layout.stream)
+    often = compiling.options(config['model'], _positions(config, self.parts))
     if mesh is None:
       self.initial = jax.jit(initial, compiler_options=once)
       self.stretch = jax.jit(stretch, donate_argnums=0, compiler_options=often)
@@ -91,6 +90,19 @@ class Programs:
     self.initial = jax.jit(initial, out_shardings=places, compiler_options=once)
     self.stretch = jax.jit(stretch, donate_argnums=0, out_shardings=(places, whole, whole),
                            compiler_options=often)
+
+
+def _positions(config, parts) -> float:
+  """Positions of a run of one seed, prompts once a group; those of a critic by its passes.
+
+  A policy is sampled and scored and learns once an epoch, at three times the cost of a pass.
+  """
+  sample, critic, layout = config['sample'], parts.method.critic, parts.layout
+  row = layout.prompt + sample['group'] * (layout.stream - layout.prompt)
+  share = 0.0
+  if parts.critic is not None:
+    share = (1 + 3 * critic.updates) / (2 + 3 * config['train']['epochs'])
+  return config['steps'] * sample['prompts'] * row * (1 + share)
 
 
 @functools.lru_cache(maxsize=8)
