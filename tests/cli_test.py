@@ -78,6 +78,12 @@ class CliTest(parameterized.TestCase):
     self.assertEqual(out.returncode, 0)
     self.assertIn('--count', out.stdout)
 
+  def test_help_has_flags_of_other_modules(self):
+    out = subprocess.run([sys.executable, '-m', 'scripts.sweep', '--help'], cwd=cli.ROOT, text=True,
+                         capture_output=True)
+    for name in ('experiment', 'workdir', 'processes', 'launcher'):
+      self.assertIn(f'--{name}:', out.stdout)
+
   @parameterized.parameters(
       ('--cuont=2', 'mean: count'),
       ('--count=two', '--count=two'),

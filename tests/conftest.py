@@ -41,10 +41,14 @@ jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
 # again and again, takes a sixth of the time of a trace, and more the longer a process runs.
 gc.set_threshold(100_000, 20, 100)
 
-# The short leg, -m 'not slow', is run on a second version of Python and JAX. It has these files,
-# which lean on JAX most. The others train long, start processes, or test what no version changes.
-SHORT = ('advantages', 'arithmetic', 'learn', 'masked', 'method', 'sampler', 'scoring', 'sharding',
-         'staleness', 'transformer', 'writes')
+# The short leg, -m 'not slow', is run on a second version of Python and JAX. It has these files and
+# tests, which lean on JAX most: a part of a test's id each. The others train long, start processes,
+# or test what no version changes.
+SHORT = ('advantages_test', 'arithmetic_test', 'masked_test', '/method_test', 'sampler_test',
+         'scoring_test', 'sharding_test', 'staleness_test', 'transformer_test', 'writes_test',
+         'LoopTest::test_resume_is_bitwise', 'LoopTest::test_seeds_and_settings_do_not_mix',
+         'LoopTest::test_tabular_policy_learns_the_task', 'LoopTest::test_stale_rollouts',
+         'LoopTest::test_non_finite_keeps_the_last_good_state')
 
 
 # `make test` leaves these out and `make test-all` has them: the same claims as other tests make,
@@ -91,7 +95,7 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
   for item in items:
-    if item.path.stem.removesuffix('_test') not in SHORT:
+    if not any(part in item.nodeid for part in SHORT):
       item.add_marker('slow')
     if any(part in item.nodeid for part in THOROUGH):
       item.add_marker('thorough')
