@@ -192,8 +192,10 @@ BAD = {
 
 
 def start(*arguments):
+  """A command that hears SIGINT, also where these tests were started in the background."""
   return subprocess.Popen([sys.executable, '-m', *map(str, arguments)], cwd=ROOT, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
 
 
 class CommandTest(parameterized.TestCase):
