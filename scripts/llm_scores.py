@@ -18,10 +18,8 @@ from absl import flags
 
 from scripts import cells
 from scripts import cli
-from scripts import outputs
 
-flags.declare_key_flag('out')
-
+_OUT = flags.DEFINE_string('out', '', 'CSV file to write; none by default.')
 _ROUNDS = flags.DEFINE_integer('rounds', 2, 'Timed rounds of each.', lower_bound=1)
 # Rows, positions of each, width, vocabulary.
 CASES = ((64, 16, 576, 8192), (64, 16, 576, 49152))
@@ -88,8 +86,8 @@ def main(argv):
       for row in measure(case, head):
         lines.writerow(row)
         print(' '.join(f'{k}={v}' for k, v in zip(FIELDS, row, strict=True)), flush=True)
-  if outputs.OUT.value:
-    cells.write(pathlib.Path(outputs.OUT.value), text.getvalue())
+  if _OUT.value:
+    cells.write(pathlib.Path(_OUT.value), text.getvalue())
   return 0
 
 

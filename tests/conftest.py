@@ -41,13 +41,12 @@ jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
 # again and again, takes a sixth of the time of a trace, and more the longer a process runs.
 gc.set_threshold(100_000, 20, 100)
 
-# The short leg, -m 'not slow', is run on a second version of Python and JAX. It has these files and
-# tests, which lean on JAX most: a part of a test's id each. The others train long, start processes,
-# or test what no version changes.
+# The short leg, -m 'not slow and not thorough', is run on a second version of Python and JAX. It has
+# these files and tests, which lean on JAX most: a part of a test's id each. The others train long,
+# start processes, or test what no version changes.
 SHORT = ('advantages_test', 'arithmetic_test', 'masked_test', '/method_test', 'sampler_test',
-         'scoring_test', 'sharding_test', 'staleness_test', 'transformer_test', 'writes_test',
-         'LoopTest::test_resume_is_bitwise', 'LoopTest::test_seeds_and_settings_do_not_mix',
-         'LoopTest::test_tabular_policy_learns_the_task', 'LoopTest::test_stale_rollouts',
+         'scoring_test', 'sharding_test', 'staleness_test.py::LineTest', 'transformer_test',
+         'writes_test', 'LoopTest::test_resume_is_bitwise', 'LoopTest::test_stale_rollouts',
          'LoopTest::test_non_finite_keeps_the_last_good_state')
 
 
@@ -87,6 +86,22 @@ THOROUGH = ('learning_test.py::OthersTest', 'toys_test.py::LongSnrTest',
             'live_test.py::LiveTest::test_a_resumed_run_has_every_audit_once',
             'bench_test.py::PlainTest::test_a_step_by_hand_gives_the_same_parameters',
             'scenes_test.py::ScenesTest::test_the_expert_can_be_cloned',
+            'dead_fields_test.py::DeadFieldsTest::test_fields_that_need_another_setting',
+            'distributed_test.py::DistributedTest::test_a_run_of_two_processes',
+            'learning_test.py::LearningTest::test_answers_depend_on_the_prompt1',
+            'learning_test.py::LearningTest::test_information_gain_learns_to_ask',
+            'notebooks_test.py::NotebooksTest::test_tasks',
+            'configs_test.py::ConfigsTest::test_scenes_train_two_steps',
+            'learn_test.py::LoopTest::test_reference_is_reset_on_time',
+            'admission_test.py::TrainingTest::test_a_run_learns_to_be_short',
+            'compaction_config_test.py::ConfigTest::test_every_task_of_several_turns',
+            'interventions_test.py::InterventionsTest::test_none_is_the_task_bit_for_bit_for_the',
+            'branch_test.py::SharingTest::test_own_leaders_and_continuations',
+            'sampler_test.py::RecordTest::test_sampled_logp_is_the_scored_one_turns_in_blocks',
+            'sampler_test.py::RecordTest::test_sampled_logp_is_the_scored_one_long_action_in_b',
+            'knobs_test.py::KnobsTest::test_the_expert_solves_the_easy_case',
+            'scenes_test.py::ScenesTest::test_observations_suffice',
+            'play_test.py::PlayTest::test_an_episode_of_a_model_is_the_one',
             'diagnose_test.py::AllConfigsTest', 'sokoban_test.py::SokobanTest::test_floors',
             'footprint_test.py::PageTest::test_the_whole_page')
 

@@ -67,8 +67,7 @@ def rises(c, probes):
 
 
 # One or two of each kind; the others are left to `make test-all`.
-HEADS = ('dapo', 'entropy_top', 'gigpo', 'grpo', 'horizon_chunked_critic', 'sao', 'spo_single',
-         'tree_grpo')
+HEADS = ('entropy_top', 'grpo', 'horizon_chunked_critic', 'sao', 'spo_single', 'tree_grpo')
 
 
 class Probes:
