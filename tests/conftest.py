@@ -41,9 +41,9 @@ jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.3)
 # again and again, takes a sixth of the time of a trace, and more the longer a process runs.
 gc.set_threshold(100_000, 20, 100)
 
-# The short leg, -m 'not slow and not thorough', is run on a second version of Python and JAX. It has
-# these files and tests, which lean on JAX most: a part of a test's id each. The others train long,
-# start processes, or test what no version changes.
+# The short leg (-m 'not slow and not thorough') is run on a second version of Python and JAX. These
+# files and tests, which lean on JAX most, are in it: a part of a test's id each. The others train
+# long, start processes, or test what no version changes.
 SHORT = ('advantages_test', 'arithmetic_test', 'masked_test', '/method_test', 'sampler_test',
          'scoring_test', 'sharding_test', 'staleness_test.py::LineTest', 'transformer_test',
          'writes_test', 'LoopTest::test_resume_is_bitwise', 'LoopTest::test_stale_rollouts',
