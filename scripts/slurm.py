@@ -29,6 +29,7 @@ from scripts import cli
 from scripts import launch
 
 CLUSTERS = ('slurm', 'local')  # local: the same jobs as processes of this machine, to try them
+_ASK_EVERY = 5.0  # seconds between questions to squeue about a job
 _MISSING = ("--launcher=slurm needs submitit, which is not installed: pip install 'grpo[slurm]'")
 
 
@@ -39,8 +40,10 @@ class Job:
   soon as each cell of its plan is settled, and what is then still in the queue is cancelled.
   """
 
-  def __init__(self, job: Any, plan: pathlib.Path):
-    self._job, self._plan = job, plan
+  def __init__(self, job: Any, plan: pathlib.Path, queued: Callable[[str], bool]):
+    self._job, self._plan, self._queued = job, plan, queued
+    self._ask = time.monotonic() + _ASK_EVERY
+    self._gone = False
     data = json.loads(plan.read_text(encoding='utf-8'))
     self._workdir, self._launch = pathlib.Path(data['workdir']), data['launch']
     self._left = set(data['cells'])
@@ -52,11 +55,21 @@ class Job:
     if not self._left:
       self.terminate()
       return 0
-    return 1 if self._job.done() else None
+    return 1 if self._done() else None
+
+  def _done(self) -> bool:
+    """Whether it has ended, also on a cluster without accounting.
+
+    There sacct knows no state, and to submitit a job that was killed runs for ever.
+    """
+    if not self._gone and time.monotonic() > self._ask:
+      self._ask = time.monotonic() + _ASK_EVERY
+      self._gone = not self._queued(self._job.job_id)
+    return self._gone or self._job.done()
 
   def terminate(self) -> None:
     """Cancels it, unless it has ended."""
-    if not self._job.done():
+    if not self._done():
       self._job.cancel(check=False)
 
   kill = terminate
@@ -64,12 +77,24 @@ class Job:
   def wait(self, timeout: float | None = None) -> None:
     """Until it has ended; without a limit not at all: the cluster ends what was cancelled."""
     until = time.monotonic() + (timeout or 0)
-    while not self._job.done():
+    while not self._done():
       if timeout is None:
         return
       if time.monotonic() > until:
         raise subprocess.TimeoutExpired('job', timeout)
       time.sleep(0.2)
+
+
+def queued(name: str) -> bool:
+  """False only if Slurm answers that this job neither waits nor runs."""
+  try:
+    done = subprocess.run(['squeue', '--noheader', f'--jobs={name}'], capture_output=True,
+                          text=True, timeout=10)
+  except (OSError, subprocess.TimeoutExpired):
+    return True
+  if done.returncode:  # a job is forgotten some minutes after its end
+    return 'Invalid job id' not in done.stderr
+  return bool(done.stdout.strip())
 
 
 def starter(cluster: str, minutes: int, cores: int, gpus: int,
@@ -112,7 +137,7 @@ def starter(cluster: str, minutes: int, cores: int, gpus: int,
     with _heard():
       job = executor(plan.parent / 'jobs').submit(
           utils.CommandFunction(command, verbose=False, cwd=os.getcwd()))
-    return Job(job, plan)
+    return Job(job, plan, queued if cluster == 'slurm' else lambda name: True)
 
   return start
 

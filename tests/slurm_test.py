@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +27,16 @@ except ImportError:
 
 RUNNER = sweep_test.RUNNER
 cell = sweep_test.cell
+
+
+def nodes():
+  """What sinfo reports as nodes that take jobs, such as 'a' or 'a[1-9]'; '' where none does."""
+  try:
+    done = subprocess.run(['sinfo', '--noheader', '--format=%N', '--states=idle,mixed,allocated',
+                           '--responding'], capture_output=True, text=True, timeout=10)
+  except (OSError, subprocess.TimeoutExpired):
+    return ''
+  return done.stdout.strip()
 
 
 class RefusalTest(absltest.TestCase):
@@ -129,6 +140,18 @@ class JobsTest(absltest.TestCase):
     self.assertEqual(done.returncode, 0, done.stderr)
     self.assertIn('is not distinguishable from grpo', done.stdout)
     self.assertTrue((self.workdir / 'a' / 'figure.png').exists())
+
+  def test_the_whole_command_on_a_real_slurm(self):
+    if nodes() != socket.gethostname().split('.')[0]:  # others do not see this folder
+      self.skipTest('no Slurm whose one node is this machine')
+    done = subprocess.run(sweep_test.command(
+        self.workdir / 'a', '--launcher=slurm', '--slurm_minutes=5', '--processes=2'),
+        cwd=sweep_test.ROOT, capture_output=True, text=True, timeout=120)
+    self.assertEqual(done.returncode, 0, done.stderr)
+    self.assertIn('is not distinguishable from grpo', done.stdout)
+    self.assertTrue((self.workdir / 'a' / 'figure.png').exists())
+    scripts = list((self.workdir / 'a').glob('launches/*/jobs/[0-9]*_submission.sh'))
+    self.assertLen(scripts, 2)  # sbatch was given them; jobs of this machine alone have none
 
 
 if __name__ == '__main__':
