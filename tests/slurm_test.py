@@ -55,6 +55,29 @@ class RefusalTest(absltest.TestCase):
 
 
 @absltest.skipIf(submitit is None, 'submitit is not installed')
+class QueueTest(absltest.TestCase):
+
+  def test_only_a_definite_no_means_that_a_job_has_ended(self):
+    for code, out, err, answer in (
+        (0, '5 debug worker root R 0:03 1 node\n', '', True), (0, '', '', False),
+        (1, '', 'slurm_load_jobs error: Invalid job id specified', False),
+        (1, '', 'slurm_load_jobs error: Unable to contact slurm controller', True)):
+      done = subprocess.CompletedProcess([], code, out, err)
+      with mock.patch.object(subprocess, 'run', return_value=done):
+        self.assertEqual(slurm.queued('5'), answer, err)
+    for error in (FileNotFoundError('squeue'), subprocess.TimeoutExpired('squeue', 10)):
+      with mock.patch.object(subprocess, 'run', side_effect=error):
+        self.assertTrue(slurm.queued('5'))
+
+  def test_a_job_of_which_nothing_else_is_known(self):
+    folder = fake_runner.folder(self)
+    (folder / 'plan.json').write_text('{"workdir": ".", "launch": "a", "cells": {"x": {}}}')
+    unknown = mock.Mock(job_id='5', **{'done.return_value': False})
+    with mock.patch.object(slurm, '_ASK_EVERY', -1.0):
+      self.assertIsNone(slurm.Job(unknown, folder / 'plan.json', lambda name: True).poll())
+      self.assertEqual(slurm.Job(unknown, folder / 'plan.json', lambda name: False).poll(), 1)
+
+
 class JobsTest(absltest.TestCase):
 
   def setUp(self):
