@@ -34,11 +34,11 @@ def setting(task: str, size: str) -> dict:
           'train.warmup': 5, 'train.b2': 0.99}
   if size == 'full':
     return made | {'log_every': 50, 'sample.prompts': 32}
+  if size == 'smoke':
+    return made | sweep_cells.TABLES | {'train.learning_rate': RATE}
   made |= {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 64, 'train.learning_rate': RATE,
            'clone.prompts': 64 if task == 'meeting' else 32}
   made |= TASKS[task][2]
-  if size == 'smoke':
-    return made | {'clone.steps': 20}
   return made | {'evaluate.prompts': 128}
 
 

@@ -26,7 +26,7 @@ from grpo import types
 from grpo.tasks import arithmetic
 from grpo.tasks import base
 
-__all__ = ['make', 'State', 'Reading', 'reading', 'last_number', 'number_in']
+__all__ = ['make', 'State', 'Reading', 'reading', 'last_number', 'number_in', 'padded']
 
 _LONGEST = 9  # digits of a number that still counts; it fits in 32 bits
 
@@ -117,9 +117,9 @@ def make(*, tokenizer, size: int, question: str = '{a} + {b} =', system: str = '
                 dict(role='assistant', content=str(a + b))]
   encode = lambda a, b: tokenizer.encode(tokenizer.render(
       [*opening, dict(role='user', content=question.format(a=a, b=b))]))
-  prompts, valid = _padded([encode(a, b) for a, b in pairs], left=True)
+  prompts, valid = padded([encode(a, b) for a, b in pairs], left=True)
   written = [[*tokenizer.encode(str(a + b)), tokenizer.stops[0]] for a, b in pairs]
-  expert, expert_valid = _padded(written, left=False, width=action)
+  expert, expert_valid = padded(written, left=False, width=action)
   answers = np.asarray([a + b for a, b in pairs], np.int32)
   marks = np.asarray([arithmetic.SHUFFLE[a] + arithmetic.SHUFFLE[b] for a, b in pairs])
   held = marks % arithmetic.FOLDS == 0
@@ -155,8 +155,8 @@ def make(*, tokenizer, size: int, question: str = '{a} + {b} =', system: str = '
 _SHOWN = ((3, 4), (8, 6), (2, 1), (9, 9))
 
 
-def _padded(rows, *, left: bool, width: int | None = None):
-  """Rows of ids as one array and which of it is real."""
+def padded(rows, *, left: bool, width: int | None = None):
+  """Rows of ids as one array, as wide as the longest or as said, and which of it is real."""
   width = max(map(len, rows)) if width is None else width
   ids, valid = np.zeros((len(rows), width), np.int32), np.zeros((len(rows), width), bool)
   for i, row in enumerate(rows):

@@ -27,6 +27,7 @@ import numpy as np
 
 from grpo import types
 from grpo.tasks import base
+from grpo.tasks import chat_sums
 
 __all__ = ['make', 'reader', 'State', 'CUT']
 
@@ -62,12 +63,13 @@ def make(*, tokenizer, size: int, problems: Any, system: str = '', action: int =
     raise ValueError(f'task.problems: needs problems to train on and held-out ones, got '
                      f'{len(trained)} and {len(held_out)}')
   opening = [dict(role='system', content=system)] if system else []
-  prompts, valid = _padded([tokenizer.encode(tokenizer.render(
-      [*opening, dict(role='user', content=question)])) for question in problems.questions])
+  asked_in = lambda question: tokenizer.encode(tokenizer.render(
+      [*opening, dict(role='user', content=question)]))
+  prompts, valid = chat_sums.padded([asked_in(x) for x in problems.questions], left=True)
   # What the scripted expert writes; where it has no room it is cut, and fails.
   written = [[*tokenizer.encode(answer), tokenizer.stops[0]][:action]
              for answer in problems.answers]
-  expert, expert_valid = (x[:, ::-1] for x in _padded([row[::-1] for row in written], action))
+  expert, expert_valid = chat_sums.padded(written, left=False, width=action)
   read = reader(tokenizer, problems.grade, cut)
   pick = lambda table, index: jnp.asarray(table)[index]
 
@@ -75,7 +77,8 @@ def make(*, tokenizer, size: int, problems: Any, system: str = '', action: int =
     draw = jax.random.randint(key, (), 0, len(held_out) * len(trained))
     index = jnp.where(jnp.asarray(knobs['heldout'], jnp.float32) > 0,
                       pick(held_out, draw % len(held_out)), pick(trained, draw % len(trained)))
-    index = jnp.where(knobs['problem'] < 0, index, knobs['problem'])
+    asked = jnp.asarray(knobs['problem'], jnp.int32)  # a setting comes as a float
+    index = jnp.where(asked < 0, index, asked)
     return State(index, jnp.asarray(True)), pick(prompts, index), pick(valid, index)
 
   def step(state, tokens, real, knobs):
@@ -116,12 +119,3 @@ def reader(tokenizer, grade: Callable, cut: str) -> Callable:
     return reward, success, scored.astype(bool)
 
   return read
-
-
-def _padded(rows, width: int | None = None):
-  """Rows of ids, padded on the left to one width, and which of it is real."""
-  width = max(map(len, rows)) if width is None else width
-  ids, valid = np.zeros((len(rows), width), np.int32), np.zeros((len(rows), width), bool)
-  for i, row in enumerate(rows):
-    ids[i, width - len(row):], valid[i, width - len(row):] = row, True
-  return ids, valid
