@@ -63,6 +63,8 @@ class ReaderTest(parameterized.TestCase):
     found = [set(np.asarray(draw(jnp.arange(100), held, problem)).tolist())
              for held, problem in ((0, -1), (1, -1), (0, 2), (1, 3))]
     self.assertEqual(found, [{0, 1, 3}, {2}, {2}, {3}])
+    index = task.reset(keys.root(0), dict(heldout=0, problem=jnp.float32(3)))[0].index
+    self.assertEqual((int(index), index.dtype), (3, jnp.int32))  # as a setting of a sweep has it
     state, prompt, valid = task.reset(keys.root(0), dict(heldout=1, problem=-1))
     self.assertEqual(task.render(prompt, valid), 'cc?')
     ids, real = task.expert(state, None)
