@@ -23,7 +23,7 @@ def settings(size: str) -> list[dict]:
     short = {'model.layers': 1, 'clone.pass_rate': 0.75, 'clone.learning_rate': 2e-3,
              'sample.prompts': 32, 'sample.group': 4, 'train.minibatches': 2,
              'train.learning_rate': 1e-3, 'train.warmup': 20, 'train.b2': 0.99,
-             'steps': 160, 'log_every': 20, 'checkpoint.every': 80}
+             'steps': 200, 'log_every': 20, 'checkpoint.every': 100}
     long = {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 32, 'model.heads': 1,
             'clone.prompts': 16, 'sample.prompts': 8, 'sample.group': 8, 'train.minibatches': 2,
             'train.learning_rate': 3e-3, 'train.warmup': 10,
