@@ -1,0 +1,116 @@
+"""Draws success over training in each setting, and below it how far branching is from the critic.
+
+  python -m experiments.rollback.plot        redraws figure.png, prints the numbers of the README
+"""
+
+import pathlib
+
+from matplotlib.figure import Figure
+import numpy as np
+
+from experiments.rollback import sweep
+from grpo.study import frames
+from grpo.study import plots
+from grpo.study import stats
+from grpo.study import tables
+
+HERE = pathlib.Path(__file__).resolve().parent
+BRANCHING = (*sweep.TREES, *sweep.CONTINUATIONS)
+# A tree of two, four and eight branches plays 28 different turns of 48, and a sample with one
+# continuation from each of six turns 27 of 42: where shared turns are played once, the others have
+# had 0.6 of their steps when branching has had all.
+ONCE = 0.6
+BUDGETS = {'counted': 1.0, 'once': ONCE}
+
+
+def scores(curves, share: float) -> dict:
+  """(arm, setting) -> seed -> success at that share of the steps."""
+  last, out = max(r['step'] for r in curves), {}
+  at = min({r['step'] for r in curves}, key=lambda step: abs(step - share * last))
+  for row in frames.where(curves, step=at):
+    out.setdefault((row['arm'], row['setting']), {})[row['seed']] = row['success']
+  return out
+
+
+def differences(ours, theirs) -> np.ndarray:
+  """Of paired seeds."""
+  return np.array([ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())])
+
+
+def critic(curves) -> str:
+  """The critic that branching is held against: the better one in the mean over all runs."""
+  last = scores(curves, 1.0)
+  mean = lambda arm: np.mean([list(v.values()) for (a, _), v in last.items() if a == arm])
+  return max(sweep.CRITICS, key=mean)
+
+
+def comparisons(curves, rival: str, share: float) -> dict[str, dict[str, stats.Comparison]]:
+  """Branching arm -> setting, and 'all' -> its paired comparison with a rival at that share."""
+  ours, theirs = scores(curves, 1.0), scores(curves, share)
+  out = {}
+  for arm in (a for a in BRANCHING if any(a == b for b, _ in ours)):
+    each = {setting: differences(ours[arm, setting], theirs[rival, setting])
+            for a, setting in ours if a == arm}
+    out[arm] = {s: stats.compare([d]) for s, d in each.items()}
+    out[arm]['all'] = stats.compare(list(each.values()))
+  return out
+
+
+def findings(curves) -> dict[str, str]:
+  """What the README states: paired mean differences, 95 % intervals, p after Holm over arms."""
+  best, out = critic(curves), {}
+  out['critic'] = best
+  for (arm, setting), runs in scores(curves, 1.0).items():
+    out[f'{arm}, {setting}'] = f'{np.mean(list(runs.values())):.3f}'
+  for rival in (best, sweep.BASE):
+    for name, share in BUDGETS.items():
+      found = comparisons(curves, rival, share)
+      corrected = stats.holm([c['all'].p for c in found.values()])
+      for (arm, each), p in zip(found.items(), corrected, strict=True):
+        for setting, c in each.items():
+          d = c.difference
+          out[f'{arm} less {rival}, {name}, {setting}'] = (
+              f'{d.point:+.3f} [{d.low:+.3f}, {d.high:+.3f}]' + (
+                  f', p {"< 0.001" if p < 0.001 else f"= {p:.3f}"}' if setting == 'all' else ''))
+  last = scores(curves, 1.0)
+  gap = lambda arm, setting: differences(last[arm, setting], last[best, setting])
+  for arm in BRANCHING:
+    for setting in ('undo 1', 'undo 0, hidden'):
+      if (arm, setting) in last and (arm, 'undo 0') in last:
+        d = stats.compare([gap(arm, setting) - gap(arm, 'undo 0')]).difference
+        out[f'{arm} less {best}, {setting} less undo 0'] = (
+            f'{d.point:+.3f} [{d.low:+.3f}, {d.high:+.3f}]')
+  return out
+
+
+@plots.styled
+def figure(folder: str | pathlib.Path = HERE) -> Figure:
+  """The figure, from curves.csv in a folder."""
+  curves = tables.read(pathlib.Path(folder) / 'curves.csv')
+  names = [s for s in sweep.SETTINGS if frames.where(curves, setting=s)]
+  arms = [arm for arm, in frames.unique(curves, 'arm')]
+  look, best = plots.looks(arms), critic(curves)
+  fig, axes = plots.new(2, len(names), width=7.2, height=2.1)
+  found = {name: comparisons(curves, best, share) for name, share in BUDGETS.items()}
+  for top, low, setting in zip(axes[0], axes[1], names, strict=True):
+    plots.learning_curves(top, frames.where(curves, setting=setting), look)
+    top.set_title(f'{setting}')
+    top.set_ylim(0, 1)
+    for shift, (budget, each) in zip((-0.15, 0.15), found.items(), strict=True):
+      for i, (arm, settings) in enumerate(each.items()):
+        d = settings[setting].difference
+        error = np.nan_to_num([[d.point - d.low], [d.high - d.point]])
+        style = look[arm] | dict(markerfacecolor='none' if budget == 'once' else None)
+        low.errorbar([d.point], [i + shift], xerr=error, linestyle='', capsize=2, **style)
+    low.axvline(0, color='black', linewidth=0.8)
+    low.set_yticks(range(len(each)), each if low is axes[1, 0] else [])
+    low.invert_yaxis()
+    low.set_xlabel(f'less {best}')
+  plots.legend(fig, axes[0, 0])
+  return fig
+
+
+if __name__ == '__main__':
+  for what, number in findings(tables.read(HERE / 'curves.csv')).items():
+    print(f'{what:52} {number}')
+  plots.save(figure(), HERE / 'figure.png')
