@@ -12,7 +12,7 @@ SCORE = 'success_last'  # success on fresh episodes after the last step; fixed b
 TURNS, DECISIVE = 6, 3
 GROUP = 8
 PROMPTS = dict(smoke=14, small=14, full=56)
-STEPS = dict(smoke=4, small=20, full=500)
+RATE, STEPS = 2e-3, dict(smoke=4, small=20, full=500)
 # Setting -> undo b and visibility v.
 SETTINGS = {'undo 0': (0.0, 1.0), 'undo 0.5': (0.5, 1.0), 'undo 1': (1.0, 1.0),
             'undo 0, hidden': (0.0, 0.0)}
@@ -21,7 +21,7 @@ LAMBDAS = (0.95, 0.5)
 CRITICS = tuple(f'critic {lam}' for lam in LAMBDAS)
 FREE = 'vine_free'      # the arm whose continuations are not counted: its budget is what it trains
 CONTINUATIONS = {'vine': 1, FREE: 3}  # from each turn of each sample
-_SEEDS = dict(smoke=2, small=8, full=16)
+_SEEDS = dict(smoke=2, small=10, full=16)
 
 
 def played(arm: str) -> int:
@@ -36,10 +36,11 @@ def shared(size: str) -> dict:
           'steps': STEPS[size], 'log_every': max(1, STEPS[size] // 5),
           'checkpoint.every': STEPS[size]}
   if size == 'smoke':
-    return made | sweep_cells.TABLES
+    return made | sweep_cells.TABLES | {'train.learning_rate': 0.1}
   if size == 'small':
     made |= {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 32, 'model.heads': 1,
-             'clone.prompts': 16, 'train.learning_rate': 3e-3, 'train.warmup': 10}
+             'clone.prompts': 16, 'clone.pass_rate': 0.2, 'train.learning_rate': RATE,
+             'train.warmup': 10}
   return made
 
 
@@ -49,7 +50,7 @@ def arms(size: str) -> dict[str, tuple[str, dict, dict]]:
   made = {BASE: ('grpo', {}, {})}
   single = {'sample.prompts': prompts * GROUP, 'sample.group': 1}
   if size == 'small':  # a critic learns at the rate of the policy
-    single['method.critic.learning_rate'] = 3e-3
+    single['method.critic.learning_rate'] = RATE
   for arm, lam in zip(CRITICS, LAMBDAS, strict=True):
     made[arm] = 'turn_ppo', single, {'method.returns.lam': lam, 'method.critic.lam': lam}
   made |= {tree: (tree, {}, {}) for tree in TREES}

@@ -40,7 +40,7 @@ class Size:
 
 
 SIZES = dict(smoke=Size(2, 2, ('undo 1',), 1),
-             small=Size(8, 6, tuple(sweep.SETTINGS), 2),
+             small=Size(10, 6, tuple(sweep.SETTINGS), 2),
              full=Size(16, 64, tuple(sweep.SETTINGS), 5))
 
 
