@@ -3,6 +3,7 @@
   python -m experiments.rollback.plot        redraws figure.png, prints the numbers of the README
 """
 
+import dataclasses
 import pathlib
 
 from matplotlib.figure import Figure
@@ -18,9 +19,21 @@ HERE = pathlib.Path(__file__).resolve().parent
 BRANCHING = (*sweep.TREES, *sweep.CONTINUATIONS)
 # A tree of two, four and eight branches plays 28 different turns of 48, and a sample with one
 # continuation from each of six turns 27 of 42: where shared turns are played once, the others have
-# had 0.6 of their steps when branching has had all.
+# had 0.6 of their steps when branching has had all. Or they have played 4 of 7 prompts at each.
 ONCE = 0.6
-BUDGETS = {'counted': 1.0, 'once': ONCE}
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+  """What branching is held against."""
+  share: float            # of the rival's steps
+  less: bool = False      # its batches are smaller
+  arms: tuple[str, ...] = BRANCHING[:-1]  # of branching
+
+
+BUDGETS = dict(counted=Budget(1.0), once=Budget(ONCE), less=Budget(1.0, less=True),
+               free=Budget(1.0, arms=BRANCHING[-1:]))
+_MARKS = dict(counted=(-0.25, 'full'), once=(0.0, 'none'), less=(0.25, 'left'), free=(0.0, 'full'))
 
 
 def scores(curves, share: float) -> dict:
@@ -44,15 +57,32 @@ def critic(curves) -> str:
   return max(sweep.CRITICS, key=mean)
 
 
-def comparisons(curves, rival: str, share: float) -> dict[str, dict[str, stats.Comparison]]:
-  """Branching arm -> setting, and 'all' -> its paired comparison with a rival at that share."""
-  ours, theirs = scores(curves, 1.0), scores(curves, share)
+def comparisons(curves, rival: str, budget: Budget) -> dict[str, dict[str, stats.Comparison]]:
+  """Branching arm -> setting, and 'all' -> its paired comparison with a rival at that budget."""
+  ours, theirs = scores(curves, 1.0), scores(curves, budget.share)
+  if budget.less:
+    rival = {whole: arm for arm, whole in sweep.LESS.items()}[rival]
   out = {}
-  for arm in (a for a in BRANCHING if any(a == b for b, _ in ours)):
+  for arm in (a for a in budget.arms if any(a == b for b, _ in ours)):
     each = {setting: differences(ours[arm, setting], theirs[rival, setting])
             for a, setting in ours if a == arm}
     out[arm] = {s: stats.compare([d]) for s, d in each.items()}
     out[arm]['all'] = stats.compare(list(each.values()))
+  return out
+
+
+def _texts(rival, found):
+  """Paired mean differences; p over all settings, corrected over the arms of a budget."""
+  out = {}
+  for name in BUDGETS:
+    mine = {arm: each for (budget, arm), each in found.items() if budget == name}
+    corrected = stats.holm([each['all'].p for each in mine.values()])
+    for (arm, each), p in zip(mine.items(), corrected, strict=True):
+      for setting, c in each.items():
+        d = c.difference
+        out[f'{arm} less {rival}, {name}, {setting}'] = (
+            f'{d.point:+.3f} [{d.low:+.3f}, {d.high:+.3f}]' + (
+                f', p {"< 0.001" if p < 0.001 else f"= {p:.3f}"}' if setting == 'all' else ''))
   return out
 
 
@@ -63,15 +93,9 @@ def findings(curves) -> dict[str, str]:
   for (arm, setting), runs in scores(curves, 1.0).items():
     out[f'{arm}, {setting}'] = f'{np.mean(list(runs.values())):.3f}'
   for rival in (best, sweep.BASE):
-    for name, share in BUDGETS.items():
-      found = comparisons(curves, rival, share)
-      corrected = stats.holm([c['all'].p for c in found.values()])
-      for (arm, each), p in zip(found.items(), corrected, strict=True):
-        for setting, c in each.items():
-          d = c.difference
-          out[f'{arm} less {rival}, {name}, {setting}'] = (
-              f'{d.point:+.3f} [{d.low:+.3f}, {d.high:+.3f}]' + (
-                  f', p {"< 0.001" if p < 0.001 else f"= {p:.3f}"}' if setting == 'all' else ''))
+    found = {(name, arm): each for name, budget in BUDGETS.items()
+             for arm, each in comparisons(curves, rival, budget).items()}
+    out |= _texts(rival, found)
   last = scores(curves, 1.0)
   gap = lambda arm, setting: differences(last[arm, setting], last[best, setting])
   for arm in BRANCHING:
@@ -85,25 +109,27 @@ def findings(curves) -> dict[str, str]:
 
 @plots.styled
 def figure(folder: str | pathlib.Path = HERE) -> Figure:
-  """The figure, from curves.csv in a folder."""
+  """The figure, from curves.csv in a folder: below, budgets `counted` and `free` are full marks,
+  `once` is empty and `less` half full."""
   curves = tables.read(pathlib.Path(folder) / 'curves.csv')
   names = [s for s in sweep.SETTINGS if frames.where(curves, setting=s)]
-  arms = [arm for arm, in frames.unique(curves, 'arm')]
+  arms = [arm for arm, in frames.unique(curves, 'arm') if arm not in sweep.LESS]
   look, best = plots.looks(arms), critic(curves)
   fig, axes = plots.new(2, len(names), width=7.2, height=2.1)
-  found = {name: comparisons(curves, best, share) for name, share in BUDGETS.items()}
+  found = {name: comparisons(curves, best, budget) for name, budget in BUDGETS.items()}
   for top, low, setting in zip(axes[0], axes[1], names, strict=True):
     plots.learning_curves(top, frames.where(curves, setting=setting), look)
-    top.set_title(f'{setting}')
+    top.set_title(setting)
     top.set_ylim(0, 1)
-    for shift, (budget, each) in zip((-0.15, 0.15), found.items(), strict=True):
-      for i, (arm, settings) in enumerate(each.items()):
+    for name, each in found.items():
+      for arm, settings in each.items():
         d = settings[setting].difference
         error = np.nan_to_num([[d.point - d.low], [d.high - d.point]])
-        style = look[arm] | dict(markerfacecolor='none' if budget == 'once' else None)
-        low.errorbar([d.point], [i + shift], xerr=error, linestyle='', capsize=2, **style)
+        shift, fill = _MARKS[name]
+        low.errorbar([d.point], [BRANCHING.index(arm) + shift], xerr=error, linestyle='',
+                     capsize=2, **look[arm] | dict(fillstyle=fill, markersize=4))
     low.axvline(0, color='black', linewidth=0.8)
-    low.set_yticks(range(len(each)), each if low is axes[1, 0] else [])
+    low.set_yticks(range(len(BRANCHING)), BRANCHING if low is axes[1, 0] else [])
     low.invert_yaxis()
     low.set_xlabel(f'less {best}')
   plots.legend(fig, axes[0, 0])

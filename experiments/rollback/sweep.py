@@ -21,6 +21,9 @@ LAMBDAS = (0.95, 0.5)
 CRITICS = tuple(f'critic {lam}' for lam in LAMBDAS)
 FREE = 'vine_free'      # the arm whose continuations are not counted: its budget is what it trains
 CONTINUATIONS = {'vine': 1, FREE: 3}  # from each turn of each sample
+# Four of seven prompts: what branching would play if shared turns were played once. Added when the
+# first results had been seen.
+LESS = {'group_less': BASE, 'critic_less': CRITICS[0]}
 _SEEDS = dict(smoke=2, small=10, full=16)
 
 
@@ -57,6 +60,10 @@ def arms(size: str) -> dict[str, tuple[str, dict, dict]]:
   for arm, samples in CONTINUATIONS.items():
     count = prompts if arm == FREE else prompts // played(arm)
     made[arm] = 'vine_ppo', {'sample.prompts': count, 'method.branch.samples': samples}, {}
+  for arm, whole in LESS.items():
+    config, changes, numbers = made[whole]
+    fewer = changes.get('sample.prompts', prompts) * 4 // 7
+    made[arm] = config, changes | {'sample.prompts': fewer}, numbers
   return made
 
 
@@ -70,7 +77,7 @@ def cells(size: str) -> list[sweep_cells.Cell]:
       made.append(sweep_cells.Cell(
           'rollback', arm, 'horizon', setting, f'configs/{config}.py:{size},horizon',
           shared(size) | changes, tuple(range(_SEEDS[size])), horizon=TURNS,
-          cost=4.0 if arm == FREE else 1.5 if arm in CRITICS else 1.0,
+          cost=4.0 if arm == FREE else 1.5 if config == 'turn_ppo' else 1.0,
           group='critic' if arm in CRITICS else arm,
           scalars=numbers | {'task.undo': undo, 'task.visibility': visibility}))
   return made

@@ -68,7 +68,8 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
   """The figure, from results.csv in a folder: a row each for the first and the last look."""
   rows = frames.where(frames.read(pathlib.Path(folder) / 'results.csv'), part='episode')
   names = [s for s in sweep.SETTINGS if frames.where(rows, setting=s)]
-  looks, look = sorted({r['step'] for r in rows}), plots.looks(SHOWN)
+  looks, look = sorted({r['step'] for r in rows}), plots.looks(
+      [arm for arm in SHOWN if arm != 'tree_grpo'])
   fig, axes = plots.new(2, len(LABELS), width=7.2, height=2.1)
   for line, step in zip(axes, (looks[0], looks[-1]), strict=True):
     for ax, (key, label) in zip(line, LABELS.items(), strict=True):
