@@ -40,8 +40,8 @@ class CellsTest(parameterized.TestCase):
       kept = sample['prompts'] * sample['group']
       rows = sample['prompts'] * (parts.branch.rows if parts.branch else sample['group'])
       self.assertEqual(rows, kept * sweep.played(cell.arm), cell.arm)
-      share = 4 / 7 if cell.arm in sweep.LESS else 1.0
-      self.assertEqual(kept if cell.arm == sweep.FREE else rows, share * budget, cell.arm)
+      whole, share = (sweep.LESS | sweep.FEW).get(cell.arm, (cell.arm, 1))
+      self.assertAlmostEqual(kept if whole == sweep.FREE else rows, share * budget, msg=cell.arm)
       self.assertEqual(plain['steps'], sweep.STEPS[size])
     self.assertIn(sweep.BASE, {cell.arm for cell in plan.values()})
 

@@ -27,12 +27,13 @@ ONCE = 0.6
 class Budget:
   """What branching is held against."""
   share: float            # of the rival's steps
-  less: bool = False      # its batches are smaller
   arms: tuple[str, ...] = BRANCHING[:-1]  # of branching
+  instead: str = ''       # ending of the arm that stands for the rival
 
 
-BUDGETS = dict(counted=Budget(1.0), once=Budget(ONCE), less=Budget(1.0, less=True),
-               free=Budget(1.0, arms=BRANCHING[-1:]))
+BUDGETS = dict(counted=Budget(1.0), once=Budget(ONCE), less=Budget(1.0, instead='_less'),
+               free=Budget(1.0, arms=BRANCHING[-1:]),
+               few=Budget(1.0, arms=('vine', 'vine_few'), instead='_few'))
 _MARKS = dict(counted=(-0.25, 'full'), once=(0.0, 'none'), less=(0.25, 'left'), free=(0.0, 'full'))
 
 
@@ -60,14 +61,15 @@ def critic(curves) -> str:
 def comparisons(curves, rival: str, budget: Budget) -> dict[str, dict[str, stats.Comparison]]:
   """Branching arm -> setting, and 'all' -> its paired comparison with a rival at that budget."""
   ours, theirs = scores(curves, 1.0), scores(curves, budget.share)
-  if budget.less:
-    rival = {whole: arm for arm, whole in sweep.LESS.items()}[rival]
-  out = {}
-  for arm in (a for a in budget.arms if any(a == b for b, _ in ours)):
+  if budget.instead:
+    rival = rival.split()[0] + budget.instead
+  known, out = {arm for arm, _ in ours}, {}
+  for arm in (a for a in budget.arms if {a, rival} <= known):  # smoke has no controls
     each = {setting: differences(ours[arm, setting], theirs[rival, setting])
             for a, setting in ours if a == arm}
     out[arm] = {s: stats.compare([d]) for s, d in each.items()}
-    out[arm]['all'] = stats.compare(list(each.values()))
+    # Settings share their seeds: a seed counts once, with its mean over settings.
+    out[arm]['all'] = stats.compare([np.mean(list(each.values()), axis=0)])
   return out
 
 
@@ -78,6 +80,7 @@ def _texts(rival, found):
     mine = {arm: each for (budget, arm), each in found.items() if budget == name}
     corrected = stats.holm([each['all'].p for each in mine.values()])
     for (arm, each), p in zip(mine.items(), corrected, strict=True):
+      out[f'visible, {arm} and {rival}, {name}'] = f'{each["all"].visible:.3f}'
       for setting, c in each.items():
         d = c.difference
         out[f'{arm} less {rival}, {name}, {setting}'] = (
@@ -113,10 +116,10 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
   `once` is empty and `less` half full."""
   curves = tables.read(pathlib.Path(folder) / 'curves.csv')
   names = [s for s in sweep.SETTINGS if frames.where(curves, setting=s)]
-  arms = [arm for arm, in frames.unique(curves, 'arm') if arm not in sweep.LESS]
+  arms = [arm for arm, in frames.unique(curves, 'arm') if arm not in sweep.LESS | sweep.FEW]
   look, best = plots.looks(arms), critic(curves)
   fig, axes = plots.new(2, len(names), width=7.2, height=2.1)
-  found = {name: comparisons(curves, best, budget) for name, budget in BUDGETS.items()}
+  found = {name: comparisons(curves, best, BUDGETS[name]) for name in _MARKS}
   for top, low, setting in zip(axes[0], axes[1], names, strict=True):
     plots.learning_curves(top, frames.where(curves, setting=setting), look)
     top.set_title(setting)

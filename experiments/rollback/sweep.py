@@ -21,15 +21,18 @@ LAMBDAS = (0.95, 0.5)
 CRITICS = tuple(f'critic {lam}' for lam in LAMBDAS)
 FREE = 'vine_free'      # the arm whose continuations are not counted: its budget is what it trains
 CONTINUATIONS = {'vine': 1, FREE: 3}  # from each turn of each sample
-# Four of seven prompts: what branching would play if shared turns were played once. Added when the
-# first results had been seen.
-LESS = {'group_less': BASE, 'critic_less': CRITICS[0]}
+# Controls, added when the first results had been seen: the arm they are but for their number of
+# prompts, and its share. LESS is what branching would play if shared turns were played once; FEW
+# train on as many rows as `vine` does.
+LESS = {'group_less': (BASE, 4 / 7), 'critic_less': (CRITICS[0], 4 / 7)}
+FEW = {'group_few': (BASE, 1 / 7), 'critic_few': (CRITICS[0], 1 / 7), 'vine_few': (FREE, 1 / 7)}
 _SEEDS = dict(smoke=2, small=10, full=16)
 
 
 def played(arm: str) -> int:
   """Rollouts that an arm plays for each one that it trains on, those included."""
-  return 1 + TURNS * CONTINUATIONS.get(arm, 0)
+  whole, _ = (LESS | FEW).get(arm, (arm, 1.0))
+  return 1 + TURNS * CONTINUATIONS.get(whole, 0)
 
 
 def shared(size: str) -> dict:
@@ -60,20 +63,20 @@ def arms(size: str) -> dict[str, tuple[str, dict, dict]]:
   for arm, samples in CONTINUATIONS.items():
     count = prompts if arm == FREE else prompts // played(arm)
     made[arm] = 'vine_ppo', {'sample.prompts': count, 'method.branch.samples': samples}, {}
-  for arm, whole in LESS.items():
+  for arm, (whole, share) in (LESS | FEW).items():
     config, changes, numbers = made[whole]
-    fewer = changes.get('sample.prompts', prompts) * 4 // 7
+    fewer = round(changes.get('sample.prompts', prompts) * share)
     made[arm] = config, changes | {'sample.prompts': fewer}, numbers
   return made
 
 
 def cells(size: str) -> list[sweep_cells.Cell]:
-  """All arms in all settings; size smoke has the first and the third setting."""
+  """All arms in all settings; size smoke has one setting and no controls."""
   made = []
   for setting, (undo, visibility) in SETTINGS.items():
-    if size == 'smoke' and setting not in ('undo 0', 'undo 1'):
-      continue
     for arm, (config, changes, numbers) in arms(size).items():
+      if size == 'smoke' and (setting != 'undo 1' or arm in LESS | FEW):
+        continue
       made.append(sweep_cells.Cell(
           'rollback', arm, 'horizon', setting, f'configs/{config}.py:{size},horizon',
           shared(size) | changes, tuple(range(_SEEDS[size])), horizon=TURNS,
