@@ -1,6 +1,7 @@
 """rollback and rollback_credit: budgets of the arms, and credit of episodes that share prefixes."""
 
 import functools
+import itertools
 
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -8,12 +9,15 @@ import numpy as np
 
 from experiments.rollback import plot
 from experiments.rollback import sweep
+from experiments.rollback_credit import plot as credit_plot
 from experiments.rollback_credit import run as credit
 from grpo import build
 from grpo import check
 from grpo.rollout import branch
 from grpo.study import audit
+from grpo.study import frames
 from grpo.study import judge
+from grpo.study import tables
 from scripts import cells
 from scripts import launch
 from tests import audit_test
@@ -58,6 +62,56 @@ class CellsTest(parameterized.TestCase):
     lineage_KG = build.parts(build.plain(cells.resolve(cell))).branch.lineage_KG
     forks = [t for t in range(1, sweep.TURNS) if (lineage_KG[t] != lineage_KG[t - 1]).any()]
     self.assertEqual([0, *forks], decisive)
+
+
+class FindingsTest(parameterized.TestCase):
+
+  def test_readme_states_the_findings(self):
+    text = ' '.join((plot.HERE / 'README.md').read_text().split())
+    found = plot.findings(tables.read(plot.HERE / 'curves.csv'))
+    self.assertEqual(found['critic'], sweep.CRITICS[0])
+    stated = [f'{arm}, {setting}' for arm, setting in itertools.product(
+        (*sweep.arms('small'),), sweep.SETTINGS)]
+    critic, group = found['critic'], sweep.BASE
+    stated += [f'{arm} less {critic}, {budget}, all' for arm in (*sweep.TREES, 'vine')
+               for budget in ('counted', 'once', 'less')]
+    stated += [f'{arm} less {group}, counted, all' for arm in sweep.TREES]
+    stated += [f'{arm} less {rival}, few, all' for arm in ('vine', 'vine_few')
+               for rival in (critic, group)]
+    stated += [f'{sweep.FREE} less {rival}, free, all' for rival in (critic, group)]
+    stated += [f'{sweep.FREE} less {critic}, {setting} less undo 0'
+               for setting in ('undo 1', 'undo 0, hidden')]
+    stated += ['vine_few less critic_few, undo 1 less undo 0']
+    for key in stated:
+      self.assertIn(found[key].split(', p')[0], text, key)
+
+  def test_readme_of_credit_states_the_findings(self):
+    text = ' '.join((credit_plot.HERE / 'README.md').read_text().split())
+    found = credit_plot.findings(frames.read(credit_plot.HERE / 'results.csv'))
+    for arm, setting in itertools.product(credit_plot.SHOWN, sweep.SETTINGS):
+      for key in ('sign', 'step_cosine'):
+        if (key, arm) != ('sign', 'exact critic 0'):
+          self.assertIn(found[f'{key}, {arm}, {setting}, step 20'], text)
+    for setting in sweep.SETTINGS:
+      self.assertIn(found[f'sign, critic 0.95 less group, {setting}, step 20'], text)
+      self.assertIn(found[f'step_cosine, vine_free less critic 0.95, {setting}, step 20'], text)
+    for turn in (0, 4):
+      self.assertIn(found[f'rank, spo_tree less group, turn {turn}'], text)
+
+  def test_a_seed_counts_once_over_all_settings(self):
+    curves = [dict(arm=arm, setting=setting, seed=seed, step=step,
+                   success=0.1 * seed + (0.2 + 0.01 * seed) * (arm == 'vine'))
+              for arm in ('vine', 'group') for setting in ('undo 0', 'undo 1')
+              for seed in range(3) for step in (0, 20)]
+    each = plot.comparisons(curves, 'group', plot.BUDGETS['counted'])['vine']
+    self.assertEqual((each['all'].pairs, each['undo 0'].pairs), (3, 3))
+    self.assertAlmostEqual(each['all'].difference.point, 0.21)
+
+  def test_once_reads_the_rival_earlier(self):
+    curves = [dict(arm=arm, setting='undo 0', seed=seed, step=step, success=step / 20)
+              for arm in ('vine', 'group') for seed in range(2) for step in range(0, 24, 4)]
+    once = plot.comparisons(curves, 'group', plot.BUDGETS['once'])['vine']
+    self.assertAlmostEqual(once['all'].difference.point, 0.4)
 
 
 class CreditTest(parameterized.TestCase):

@@ -100,12 +100,12 @@ def findings(curves) -> dict[str, str]:
              for arm, each in comparisons(curves, rival, budget).items()}
     out |= _texts(rival, found)
   last = scores(curves, 1.0)
-  gap = lambda arm, setting: differences(last[arm, setting], last[best, setting])
-  for arm in BRANCHING:
+  gap = lambda arm, rival, setting: differences(last[arm, setting], last[rival, setting])
+  for arm, rival in (*((arm, best) for arm in BRANCHING), ('vine_few', 'critic_few')):
     for setting in ('undo 1', 'undo 0, hidden'):
-      if (arm, setting) in last and (arm, 'undo 0') in last:
-        d = stats.compare([gap(arm, setting) - gap(arm, 'undo 0')]).difference
-        out[f'{arm} less {best}, {setting} less undo 0'] = (
+      if {(arm, setting), (arm, 'undo 0')} <= last.keys():
+        d = stats.compare([gap(arm, rival, setting) - gap(arm, rival, 'undo 0')]).difference
+        out[f'{arm} less {rival}, {setting} less undo 0'] = (
             f'{d.point:+.3f} [{d.low:+.3f}, {d.high:+.3f}]')
   return out
 
@@ -141,5 +141,5 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
 
 if __name__ == '__main__':
   for what, number in findings(tables.read(HERE / 'curves.csv')).items():
-    print(f'{what:52} {number}')
+    print(f'{what:56} {number}')
   plots.save(figure(), HERE / 'figure.png')

@@ -92,5 +92,5 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
 
 if __name__ == '__main__':
   for what, number in findings(frames.read(HERE / 'results.csv')).items():
-    print(f'{what:60} {number}')
+    print(f'{what:68} {number}')
   plots.save(figure(), HERE / 'figure.png')
