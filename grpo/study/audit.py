@@ -6,6 +6,9 @@ is the exact advantage (`oracle.solve`, `behaviour.py`) and the gradient that it
 says what is measured and how.
 
 Errors of a noisy critic are normal, independent between tokens, with spread `noise`.
+
+With a plan of `rollout/branch.py` the episodes share prefixes. The truth, the measures and the
+gradient are then those of the rows that are trained on; continuations only give values.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,6 +24,7 @@ from grpo import types
 from grpo.learn import compiling
 from grpo.models import scoring
 from grpo.objective import method as methods
+from grpo.rollout import branch
 from grpo.rollout import sampler
 from grpo.study import behaviour
 from grpo.study import catalogue
@@ -61,7 +65,8 @@ class Auditor:
   """
 
   def __init__(self, actor, *, prompts: int, group: int, noise: float = 0.1, critic=None,
-               only: tuple[str, ...] = (), own=None, rollouts: int = 0):
+               only: tuple[str, ...] = (), own=None, plan: branch.Plan | None = None,
+               rollouts: int = 0):
     """Builds; nothing is compiled yet.
 
     Args:
@@ -73,13 +78,17 @@ class Auditor:
       only: names of estimators; empty for all that apply.
       own: slots of a further estimator, see catalogue.own; its name is `OWN`, its values are those
         of the critic whose parameters will be given, or exact ones without a critic.
+      plan: which episodes share which turns, of `group` kept rows; None for independent ones. If it
+        has continuations, the values of `own` are their means.
       rollouts: episodes of all runs, which decide how much the compiler does; 0 for few.
     """
     check(actor)
     if group < 2:
       raise ValueError(f'a group compares samples: group must be at least 2, got {group}')
     self._actor, self._sizes, self._noise, self._critic = actor, (prompts, group), noise, critic
-    self._own = own
+    self._own, self._plan = own, plan
+    if plan is not None and plan.kept != group:
+      raise ValueError(f'the plan keeps {plan.kept} rows, and group is {group}')
     self.actions = actor.config['task']['actions']
     trained = [f'trained {name}' for name in catalogue.CRITIC] if critic else []
     known = [*catalogue.ESTIMATORS, *trained]
@@ -125,10 +134,9 @@ class Auditor:
     right = np.concatenate([np.asarray(x) for _, x in played])
     mean = behaviour.mean(right, ids, actions=self.actions, max_turns=turns)
     found = []
-    for i, (rollout, _) in enumerate(played):
-      estimate_EPGT, facts = self._credit(params, critic_params, rollout, mean.right, root, i,
-                                          knobs)
-      gradient = self._pull(params, rollout, estimate_EPGT)
+    for i, (batch, _) in enumerate(played):
+      estimate_EPGT, facts = self._credit(params, critic_params, batch, mean.right, root, i, knobs)
+      gradient = self._pull(params, branch.kept(self._plan, batch), estimate_EPGT)
       found.append(jax.device_get(facts | dict(gradient=gradient)))
       on_progress(batches + i + 1, 2 * batches)
     stack = functools.partial(np.stack, axis=0)
@@ -136,18 +144,19 @@ class Auditor:
                           **jax.tree.map(lambda *x: stack(x), *found))
 
   def _sampled(self, params, root, index, knobs):
-    """A batch, and the probability of the right action at each of its turns."""
-    actor, (P, G) = self._actor, self._sizes
+    """A batch with all its rows, and the probability of the right action at each of its turns."""
+    actor, plan, (P, G) = self._actor, self._plan, self._sizes
     heat = actor.config['sample']['temperature']
     rollout = sampler.sample(actor.policy, params, actor.task, actor.layout, knobs,
-                             keys.stream(root, 'audit'), step=index, prompts=P, samples=G,
-                             temperature=heat)
+                             keys.stream(root, 'audit'), step=index, prompts=P,
+                             samples=plan.rows if plan else G, temperature=heat,
+                             lineage=plan.lineage_KG if plan else None)
     probs = behaviour.next_tokens(actor.policy, params, rollout, actor.layout, heat)
     return rollout, behaviour.right(probs, rollout, actor.layout, self.actions)
 
-  def _credited(self, params, critic_params, rollout, right_HN, root, index, knobs):
+  def _credited(self, params, critic_params, batch, right_HN, root, index, knobs):
     """All estimates of one batch, and what judge.Evidence says of it but the gradients."""
-    actor = self._actor
+    actor, plan, rollout = self._actor, self._plan, branch.kept(self._plan, batch)
     heat, layout = actor.config['sample']['temperature'], actor.layout
     exact = behaviour.solve(knobs, right_HN, actions=self.actions)
     state_PGT, mask_PGT = types.stream(rollout.state_id), types.stream(rollout.mask)
@@ -172,8 +181,12 @@ class Auditor:
     logp, entropy = map(types.stream, scoring.score(actor.policy, params, rollout, layout, heat))
     start_PG = jnp.max(jnp.where(types.stream(rollout.turn) == 0, values['exact'], 0.0), axis=2)
     known = dict(old_logp_PGT=logp, baseline=start_PG, entropy_PGT=entropy, last_PG=0.0 * start_PG,
-                 potential_PGT=actor.task.potential(state_PGT, knobs))
-    estimate_EPGT = jnp.stack([truth_PGT, *self._estimates(rollout, values, known)])
+                 potential_PGT=actor.task.potential(state_PGT, knobs),
+                 nodes_KG=plan.nodes_KG if plan else None)
+    mine_PGT = values['exact' if self._critic is None else 'trained']
+    if plan is not None and plan.continuations:
+      mine_PGT = branch.values(plan, batch)
+    estimate_EPGT = jnp.stack([truth_PGT, *self._estimates(rollout, values, mine_PGT, known)])
     turns = [p for p in layout.action_slots if p < mask_PGT.shape[2]]
     pick = lambda x: x[..., jnp.asarray(turns)]
     return estimate_EPGT, dict(
@@ -194,13 +207,12 @@ class Auditor:
     grads = jax.lax.map(lambda a: pull(a / (P * G))[0], estimate_EPGT)
     return jnp.concatenate([x.reshape(len(self.names), -1) for x in jax.tree.leaves(grads)], axis=1)
 
-  def _estimates(self, rollout, values, known):
+  def _estimates(self, rollout, values, mine_PGT, known):
     """Advantages of all estimators but the first, in the order of their names."""
     found = {}
     if self._own:
       method = catalogue.method(self._own, self._actor.layout)
-      mine = values['exact' if self._critic is None else 'trained']
-      found[OWN] = methods.credit(method, rollout, values_PGT=mine, **known).advantages_PGT
+      found[OWN] = methods.credit(method, rollout, values_PGT=mine_PGT, **known).advantages_PGT
     for name in catalogue.GROUP:
       if name in self.names:
         method = catalogue.method(name, self._actor.layout)
