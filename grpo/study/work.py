@@ -51,7 +51,7 @@ class Work:
   lag: int = 0
   delay: str = 'constant'
   ref: bool = False
-  scan: bool = False
+  scan: bool = True  # one compiled layer for all: half the compile time of four, steps as fast
   dtype: str = 'float32'
 
   @property
