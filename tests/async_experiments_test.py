@@ -70,10 +70,10 @@ class EffectsTest(absltest.TestCase):
     for row in sao_parts.rows(self.results('small'), []):
       found[row['setting'], row['arm'], row['seed']] = row['success_last']
     effect = lambda name: found[name, 'with', 1] - found[name, 'without', 1]
-    self.assertLen(found, 2 * 2 * (7 + 13))
+    self.assertLen(found, 2 * 2 * (7 + 17))
     for name, want in (('mask', 0.2 + 0.03), ('critic', 0.1 + 0.03 - 0.04), ('twice', -0.04),
                        ('single', 0.0), ('rule', 0.0), ('mask x critic', 0.03),
-                       ('mask x single', 0.0), ('mask x twice', 0.0), ('frozen x warm', 0.0)):
+                       ('mask x single', 0.0), ('single x twice', 0.0), ('frozen x warm', 0.0)):
       self.assertAlmostEqual(effect(name), want, places=9, msg=name)
     self.assertAlmostEqual(found['mask', 'with', 1] - found['mask', 'with', 0], 0.01)
 

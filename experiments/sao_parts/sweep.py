@@ -18,11 +18,9 @@ _COSTS = ('rollouts', 'tokens_sampled', 'tokens_trained', 'policy_flops', 'criti
 
 
 def combinations(size: str) -> list[tuple[str, ...]]:
-  """Sets of parts that are on; 4 + 4 x 16 in all, of which size small has 23.
+  """Sets of parts that are on: 4 without a critic and 4 x 16 with one.
 
-  In size small the parts of a critic are crossed with each other and with the mask among single
-  rollouts, by half (`even`), and all on elsewhere. Size smoke has the mask, the critic and what is
-  a number of it.
+  Size smoke has the mask, the critic and what is a number of it.
   """
   def every(parts):
     return [tuple(part for part, is_on in zip(parts, on, strict=True) if is_on)
@@ -30,19 +28,8 @@ def combinations(size: str) -> list[tuple[str, ...]]:
 
   first, nested = ((PARTS, OF_CRITIC) if size != 'smoke' else
                    (('mask', 'critic'), ('warm', 'rule')))
-  made = [chosen + more for chosen in every(first)
+  return [chosen + more for chosen in every(first)
           for more in (every(nested) if 'critic' in chosen else [()])]
-  keep = lambda x: ('critic' not in x or set(OF_CRITIC) <= set(x) or ('single' in x and even(x)))
-  return [x for x in made if size != 'small' or keep(x)]
-
-
-def even(on: Sequence[str]) -> bool:
-  """Whether an even number of mask and parts of a critic is off: 16 of their 32 combinations.
-
-  In this half every effect of one and of two of the five is apart from every other; they are mixed
-  with those of four and of three alone (a design of resolution V).
-  """
-  return len({'mask', *OF_CRITIC} - set(on)) % 2 == 0
 
 
 def overrides(on: Sequence[str], size: str) -> tuple[dict, dict]:
@@ -80,21 +67,21 @@ def cells(size: str) -> list[sweep_cells.Cell]:
 
 
 def effects() -> list[tuple[str, ...]]:
-  """Main effects, then pairs."""
+  """Main effects, then pairs. A part of a critic has no pair with `critic`: it needs one."""
   parts = PARTS + OF_CRITIC
   pairs = [x for x in itertools.combinations(parts, 2)
-           if not (set(x) & {'critic', 'single'} and set(x) & set(OF_CRITIC))]
+           if not ('critic' in x and set(x) & set(OF_CRITIC))]
   return [(p,) for p in parts] + pairs
 
 
-def compared(effect: tuple[str, ...], has: set[str], half: bool) -> bool:
+def compared(effect: tuple[str, ...], has: set[str]) -> bool:
   """Whether a combination takes part in an effect.
 
   Mask, single and critic: the eight combinations whose critic, if any, has all its parts. Parts of
-  a critic: those of single rollouts with a critic, as SAO has them; `half` of them in size small.
+  a critic, also in a pair with mask or single: the 64 that have a critic.
   """
   if set(effect) & set(OF_CRITIC):
-    return {'single', 'critic'} <= has and (even(tuple(has)) or not half)
+    return 'critic' in has
   return 'critic' not in has or set(OF_CRITIC) <= has
 
 
@@ -109,7 +96,6 @@ def rows(results: Sequence[Mapping[str, Any]],
   del curves
   made, seeds = [], list(dict.fromkeys(r['seed'] for r in results))
   smoke = not any('twice' in r['arm'] for r in results)  # its critics have few parts
-  half = len({r['arm'] for r in results}) < len(combinations('full'))
   for effect in effects():
     for level, seed in itertools.product((BASE, 'with'), seeds):
       runs = []
@@ -117,7 +103,7 @@ def rows(results: Sequence[Mapping[str, Any]],
         has = set(r['arm'].split('+'))
         even = (len(effect) - len(has & set(effect))) % 2 == 0
         if r['seed'] == seed and even == (level == 'with') and (
-            smoke or compared(effect, has, half)):
+            smoke or compared(effect, has)):
           runs.append(r)
       if not runs:
         continue
