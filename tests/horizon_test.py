@@ -101,7 +101,10 @@ class HorizonTest(parameterized.TestCase):
     for order, floor in ((1, 0.25), (2, 0.625), (4, 0.53125)):
       record = runs.episodes(task, 'uniform', decisive=4, order=order)
       np.testing.assert_array_equal(record['observation'], plain['observation'])
-      self.assertAlmostEqual(record['reward'].sum() / runs.COUNT, floor, delta=0.02)
+      # One token in 22 is the right one.
+      won = (1 + (2 / 22 - 1)**order) / 2
+      self.assertAlmostEqual(record['reward'].sum() / runs.COUNT, won, delta=0.02)
+      self.assertAlmostEqual(float((1 + (2 / 4 - 1)**order) / 2), floor)
       expert = runs.episodes(task, 'expert', decisive=4, order=order, drift=0.2)
       np.testing.assert_allclose(expert['reward'].sum(axis=1), 1)
       self.assertEqual(runs.success(expert), 1)

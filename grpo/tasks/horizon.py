@@ -124,7 +124,7 @@ def states(turn, actions, goals=1) -> State:
   """
   i = jnp.arange(12 * actions * goals)
   return State(jnp.full_like(i, turn), i // 12 % actions, i // 6 % 2, i // 2 % 3, i % 2, None,
-               goal=i // (12 * actions))
+               goal=i // (12 * actions), won=jnp.zeros_like(i))
 
 
 def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
