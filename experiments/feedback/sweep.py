@@ -22,7 +22,7 @@ ARMS = dict(
 # Step at which `whole` had made half of its way in a pilot (seeds 0 to 7), by order. The score is a
 # mean over twice as many, so that orders are compared at the same difficulty.
 HALF = {1: 20, 3: 25}
-STEPS = dict(smoke=4, small=60, full=100)
+STEPS = dict(smoke=4, small=60, full=60)
 _SEEDS = dict(smoke=range(2), small=range(10, 22), full=range(10, 42))
 
 
@@ -30,7 +30,7 @@ def overrides(arm: str, size: str) -> dict:
   """Of all cells of an arm: they differ in numbers that one program takes."""
   made = {'task.horizon': TURNS, 'task.decisive': DECISIVE, 'task.order': 1,
           'window.turns': TURNS, 'method.shape': dict(late=dict(name='at_end', share=0.0))}
-  if size == 'small':
+  if size != 'smoke':
     made |= {'model.layers': 1, 'model.hidden': 32, 'model.mlp': 32, 'model.heads': 1,
              'clone.prompts': 16, 'clone.steps': 125, 'clone.every': 25, 'clone.pass_rate': 1.0,
              'evaluate.prompts': 256, 'sample.prompts': 4, 'sample.group': 8,
@@ -40,7 +40,7 @@ def overrides(arm: str, size: str) -> dict:
     made |= sweep_cells.TABLES | {'steps': STEPS[size], 'log_every': 2,
                                   'checkpoint.every': STEPS[size], 'clone.pass_rate': 1.0,
                                   'train.learning_rate': 0.1}
-  if arm == 'critic' and size == 'small':
+  if arm == 'critic' and size != 'smoke':
     made['sample.prompts'] *= made.pop('sample.group')
     made['method.critic.learning_rate'] = made['train.learning_rate']
   return made | ARMS[arm][1]
@@ -48,7 +48,7 @@ def overrides(arm: str, size: str) -> dict:
 
 def cells(size: str) -> list[sweep_cells.Cell]:
   """All arms under each order and delay; size smoke has two arms."""
-  made = []
+  made, start = [], 'smoke' if size == 'smoke' else 'small'
   for delay, share in DELAYS.items():
     for order in ORDERS:
       for arm in ARMS:
@@ -56,7 +56,7 @@ def cells(size: str) -> list[sweep_cells.Cell]:
           continue
         made.append(sweep_cells.Cell(
             'feedback', arm, 'horizon', f'order {order}, {delay}',
-            f'configs/{ARMS[arm][0]}.py:{size},horizon', overrides(arm, size),
+            f'configs/{ARMS[arm][0]}.py:{start},horizon', overrides(arm, size),
             tuple(_SEEDS[size]), horizon=order, cost=2.0 if arm == 'critic' else 1.0, group=arm,
             scalars={'task.order': order, 'method.shape.late.share': share},
             tests={'right': {'task.order': 0}}))
