@@ -119,6 +119,7 @@ def fields(name: str) -> ml_collections.ConfigDict:
     t.unreliable = 0.0                     # e, probability that a source lies all episode long
     t.fatal = 0.0                          # 1: an episode that is lost ends at once
     t.manner = 0.0                         # -1 to 1: share of the reward for even or odd actions
+    t.order = 0                            # m above 0 pays blocks of m decisive turns by parity
   return t
 
 

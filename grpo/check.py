@@ -36,6 +36,13 @@ def check(c: Mapping[str, Any], settings: Mapping[str, Any] | None = None,
       raise ValueError(f'settings {path}: must be numbers, got nan')
     if len(values) != seeds:
       raise ValueError(f'settings {path}: {len(values)} values for {seeds} seeds')
+  knobs = {path.removeprefix('task.'): values for path, values in (settings or {}).items()
+           if path.startswith('task.')}
+  for task in ({**c['task'], **{k: values[i] for k, values in knobs.items()}}
+               for i in range(seeds if knobs else 0)):
+    for broken, message in _task(task):
+      if broken:
+        raise ValueError(f'settings: {message}')
   for broken, message in rules(c):
     if broken:
       raise ValueError(message)
@@ -230,9 +237,24 @@ def _task(t):
     if t['name'] == 'horizon' and _numbers(t, knob, 'goals'):
       yield t[knob] > never and t['goals'] == 1, (
           f'task.{knob}={t[knob]} needs task.goals=2, got {t["goals"]}')
+  if t['name'] == 'horizon':
+    yield from _order(t)
   if _numbers(t, 'delay', 'horizon'):
     yield not 0 <= t['delay'] < t['horizon'], (
         f'task.delay={t["delay"]}: must be in 0..horizon-1 with task.horizon={t["horizon"]}')
+
+
+def _order(t):
+  """Rules of blocks of decisive turns in task horizon."""
+  if not _numbers(t, 'order', 'decisive') or t['order'] == 0:
+    return
+  m, K = t['order'], t['decisive']
+  yield m != int(m) or not 0 < m <= K or K % m != 0, (
+      f'task.order={m}: must be 0, or an integer that divides task.decisive={K}')
+  for knob, why in (('undo', 'a second wrong action of a block takes back the first'),
+                    ('fatal', 'no episode is lost before its end')):
+    yield slotted.number(t.get(knob)) and t[knob] > 0, (
+        f'task.{knob}={t[knob]} needs task.order=0, got {m}: {why}')
 
 
 def _numbers(t, *names):

@@ -48,6 +48,13 @@ class CheckTest(parameterized.TestCase):
       ('grpo', dict(task__horizon=9), 'task.horizon=9'),
       ('grpo', dict(task__visibility=2.0), 'task.visibility'),
       ('grpo', dict(task__delay=8), 'task.delay=8'),
+      ('grpo', dict(task__order=3), 'task.order=3: must be 0, or an integer that divides'),
+      ('grpo', dict(task__order=-1), 'task.stride=-1: must be 0'),
+      ('grpo', dict(task__order=1, task__decisive=0), 'divides task.decisive=0'),
+      ('grpo', dict(task__order=2, task__undo=0.5), 'task.undo=0.5 needs task.order=0, got 2'),
+      ('grpo', dict(task__order=1, task__fatal=1.0), 'task.fatal=1.0 needs task.order=0, got 1'),
+      ('grpo', dict(schedule={'order': {'name': 'stairs', 'at': [1], 'to': [1, 3]}}),
+       'schedule.order: task.order=3'),
       ('grpo', dict(task__switch=0.1), 'task.switch=0.1 needs task.goals=2'),
       ('grpo', dict(window__forget=1), 'window.forget=1: must be in 0..window.carry-1'),
       ('grpo', dict(window__forget=-1), 'window.forget=-1'),
@@ -241,6 +248,14 @@ class CheckTest(parameterized.TestCase):
                             'reinforce', 'ppo', 'vapo', 'sao', 'horizon_chunked')
   def test_published_configs_pass(self, name):
     check.check(plain(name))
+
+  def test_settings_are_knobs_that_the_task_takes(self):
+    c = plain(task__decisive=4)
+    check.check(c, {'task.order': [1.0, 2.0], 'task.decisive': [4.0, 2.0]}, 2)
+    with self.assertRaisesRegex(ValueError, r'^settings: task.order=3.0: .*task.decisive=4.0'):
+      check.check(c, {'task.order': [1.0, 3.0], 'task.decisive': [3.0, 4.0]}, 2)
+    with self.assertRaisesRegex(ValueError, '^settings: task.decisive=9.0 does not fit'):
+      check.check(c, {'task.decisive': [9.0]}, 1)
 
   def test_settings_need_a_value_for_each_seed(self):
     with self.assertRaisesRegex(ValueError, '2 values for 3 seeds'):

@@ -47,10 +47,10 @@ _RUNS = {}
 COUNT = 2000
 
 
-def episodes(task, name, seed=0, order=1, **knobs):
+def episodes(task, name, seed=0, stride=1, **knobs):
   """COUNT episodes of 'expert' or 'uniform', as NumPy arrays, and the number of traces so far.
 
-  One compiled program a task and policy serves all tests; knobs are traced. With order=-1 the
+  One compiled program a task and policy serves all tests; knobs are traced. With stride=-1 the
   episodes sit in reverse order in the batch; they come back in the same order.
   """
   if (id(task), name) not in _RUNS:
@@ -64,8 +64,8 @@ def episodes(task, name, seed=0, order=1, **knobs):
     _RUNS[id(task), name] = jax.jit(run), traces, task
   run, traces, _ = _RUNS[id(task), name]
   knobs = {k: jnp.float32(v) for k, v in (task.knobs | knobs).items()}
-  out = run(knobs, keys.root(seed), jnp.arange(COUNT)[::order])
-  return jax.tree.map(lambda x: np.asarray(x)[::order], out) | dict(traces=len(traces))
+  out = run(knobs, keys.root(seed), jnp.arange(COUNT)[::stride])
+  return jax.tree.map(lambda x: np.asarray(x)[::stride], out) | dict(traces=len(traces))
 
 
 def success(record):

@@ -11,6 +11,7 @@ from absl.testing import parameterized
 from experiments.chunk_length import sweep as chunk_length
 from experiments.compaction import sweep as compaction
 from experiments.entropy import sweep as entropy
+from experiments.feedback import sweep as feedback
 from experiments.horizon import sweep as horizon
 from experiments.length_bias import sweep as length_bias
 from experiments.methods import sweep
@@ -70,7 +71,7 @@ class MethodsTest(parameterized.TestCase):
 
 class TrainedTest(parameterized.TestCase):
 
-  @parameterized.product(sweep=(chunk_length, compaction, horizon, length_bias),
+  @parameterized.product(sweep=(chunk_length, compaction, feedback, horizon, length_bias),
                          size=('smoke', 'small', 'full'))
   def test_cells_are_legal_and_play_the_same_rollouts(self, sweep, size):
     played, plan = set(), launch.make_plan(sweep.cells(size))

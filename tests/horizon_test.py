@@ -53,6 +53,63 @@ class HorizonTest(parameterized.TestCase):
     self.assertEqual(self.follow([0, 1, 1], **fatal | dict(undo=1.0))[1:], (1.0, True))
     self.assertEqual(self.follow([1, 1, 1], **fatal)[1:], (1.0, True))
 
+  def earned(self, right, task=None, **knobs):
+    """Rewards by turn and success of an episode of right (1) and wrong (0) actions."""
+    task = task or runs.build('horizon')
+    knobs = task.knobs | knobs
+    step = jax.jit(task.step)
+    state, *_ = task.reset(keys.root(0), knobs)
+    rewards = []
+    for hit in right:
+      token = 1 + (horizon.right_action(state, 4) + 1 - hit) % 4
+      out = step(state, token[None], jnp.ones(1, bool), knobs)
+      state = out.state
+      rewards.append(float(out.reward))
+    self.assertTrue(out.terminated)
+    return rewards, float(out.success)
+
+  @parameterized.parameters(
+      # Turns 0, 2, 4 and 6 decide. One by one: each right one pays a quarter.
+      (1, '1.0.1.1.', [0.25, 0, 0, 0, 0.25, 0, 0.25, 0], 0),
+      (1, '1.1.1.1.', [0.25, 0, 0.25, 0, 0.25, 0, 0.25, 0], 1),
+      # In pairs: right and wrong is odd; wrong twice is even, and pays like right twice.
+      (2, '1.0.0.0.', [0, 0, 0, 0, 0, 0, 0.5, 0], 0),
+      (2, '1.1.0.0.', [0, 0, 0.5, 0, 0, 0, 0.5, 0], 1),
+      (2, '0.1.1.0.', [0] * 8, 0),
+      (4, '0.1.1.0.', [0, 0, 0, 0, 0, 0, 1, 0], 1), (4, '1.1.0.1.', [0] * 8, 0),
+      (0, '1.1.1.1.', [0] * 7 + [1], 1), (0, '0.0.1.1.', [0] * 8, 0))
+  def test_blocks_are_paid_by_parity_when_they_end(self, order, played, rewards, success):
+    for routine in '01':
+      hits = [int(x) for x in played.replace('.', routine)]
+      self.assertEqual(self.earned(hits, decisive=4, order=order), (rewards, success))
+
+  def test_blocks_with_style_and_with_turns_after_the_last(self):
+    # Half is for style, of which cues decide; so only decisive turns 0 and 2 of 4 are compared.
+    got, success = self.earned([1] * 8, decisive=2, order=1, delay=4, manner=0.0)
+    self.assertEqual((got, success), ([0.5, 0, 0.5] + [0] * 5, 1))
+    got, _ = self.earned([1] * 8, decisive=2, order=1, delay=4, manner=0.5)
+    self.assertEqual((got[0], got[2]), (0.25, 0.25))
+
+  def test_a_status_that_shows_names_an_odd_block(self):
+    knobs = dict(decisive=3, order=3, visibility=1.0)
+    self.assertEqual(self.follow([0, 0, 1], **knobs), (['ok:m0', 'hurt', 'ok', 'ok'], 1.0, True))
+    self.assertEqual(self.follow([0, 1, 1], **knobs), (['ok:m0', 'hurt', 'hurt', 'ok'], 0.0, True))
+
+  def test_an_order_of_blocks_changes_rewards_and_nothing_else_that_is_hidden_or_seen(self):
+    task = runs.build('horizon')
+    plain = runs.episodes(task, 'uniform', decisive=4)
+    for order, floor in ((1, 0.25), (2, 0.625), (4, 0.53125)):
+      record = runs.episodes(task, 'uniform', decisive=4, order=order)
+      np.testing.assert_array_equal(record['observation'], plain['observation'])
+      # One token in 22 is the right one.
+      won = (1 + (2 / 22 - 1)**order) / 2
+      self.assertAlmostEqual(record['reward'].sum() / runs.COUNT, won, delta=0.02)
+      self.assertAlmostEqual(float((1 + (2 / 4 - 1)**order) / 2), floor)
+      expert = runs.episodes(task, 'expert', decisive=4, order=order, drift=0.2)
+      np.testing.assert_allclose(expert['reward'].sum(axis=1), 1)
+      self.assertEqual(runs.success(expert), 1)
+      self.assertIn(f'{floor:.3g}'[:5], horizon.__doc__)
+
   def test_the_last_observation_is_that_of_the_last_state(self):
     record = runs.episodes(runs.build('horizon'), 'expert')
     cue = record['observation'][:, -1, 1] - 1 - 4

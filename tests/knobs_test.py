@@ -33,7 +33,7 @@ TOUCHES = dict(
         drift=(0.3, 'mode damage shown status'), undo=(1, 'damage shown status'),
         switch=(0.3, 'goal word damage shown status'), unmarked=(1, 'prompt cue_word'),
         unreliable=(0.5, 'liars prompt cue_word'), sources=(1, ''), fatal=(1, ''),
-        manner=(1, '')),
+        manner=(1, ''), order=(2, 'damage shown won status')),
     ladder=dict(
         level=(3, 'prompt board empty board_word'), lower=(1, 'prompt board empty board_word'),
         unmarked=(0.5, 'prompt board_word'),

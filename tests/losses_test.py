@@ -16,6 +16,7 @@ from grpo.objective import kl
 from grpo.objective import ratios
 from grpo.objective import rewards
 from grpo.objective import surrogates
+from tests import draws
 from tests import reference
 from tests import rollouts
 
@@ -222,6 +223,32 @@ class RewardsTest(parameterized.TestCase):
     got = rewards.overlong(zero, zero, None, mask, max_length=4, cache=2)
     # Length 3 is half way from 2 to 4.
     np.testing.assert_allclose(got[0], [[0, 0, 0, -0.5, 0], [0] * 5, [0] * 5])
+
+  def test_at_end_by_hand(self):
+    # 1 + 3 = 4 is earned on trained tokens; half of it waits for the last of them.
+    mask = np.array([[[1, 0, 1, 1, 0], [0, 0, 0, 0, 0]]], bool)
+    x = np.array([[[1.0, 9.0, 3.0, 0.0, np.nan], [5.0, 5.0, 5.0, 5.0, 5.0]]], 'f')
+    for share, want in ((1.0, [0, 0, 0, 4, 0]), (0.5, [0.5, 0, 1.5, 2, 0]), (0.0, [1, 0, 3, 0, 0])):
+      got = rewards.at_end(x, x, None, mask, share=share)
+      np.testing.assert_array_equal(got, [[want, [0] * 5]])
+
+  @draws.times(30)
+  def test_at_end_against_a_loop(self, shape, share, seed):
+    rng = np.random.default_rng(seed)
+    x, mask = rng.normal(size=shape).astype('f'), rng.random(shape) >= share
+    part = float(rng.random())
+    got = np.asarray(rewards.at_end(x, x, None, mask, share=part))
+    for place in np.ndindex(shape[:2]):
+      want = reference.at_end(x[place].astype(float), mask[place], part)
+      np.testing.assert_allclose(got[place], want, rtol=1e-5, atol=1e-6)
+    # What lies off the mask, and padding, changes nothing; nor does the order of samples.
+    noisy = np.where(mask, x, np.nan)
+    wide = lambda y, fill: np.concatenate([y, np.full((*shape[:2], 2), fill, y.dtype)], axis=2)
+    again = rewards.at_end(wide(noisy, np.inf), wide(x, 0), None, wide(mask, False), share=part)
+    np.testing.assert_array_equal(np.asarray(again)[..., :shape[2]], got)
+    np.testing.assert_array_equal(np.asarray(again)[..., shape[2]:], 0.0)
+    turned = rewards.at_end(x[:, ::-1], x, None, mask[:, ::-1], share=part)
+    np.testing.assert_array_equal(turned, got[:, ::-1])
 
   def test_scale_and_clip(self):
     x = np.array([[[3.0, -3.0, 9.0]]], 'f')

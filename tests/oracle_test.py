@@ -15,7 +15,7 @@ from grpo.tasks import horizon
 from tests import episodes as runs
 
 NEUTRAL = dict(horizon=4, decisive=2, visibility=0.0, undo=0.0, drift=0.0, delay=0, unmarked=0.0,
-               sources=1, unreliable=0.0, switch=0.0, manner=0.0, fatal=0.0)
+               sources=1, unreliable=0.0, switch=0.0, manner=0.0, fatal=0.0, order=0)
 # Liars among the sources change what is seen, not the latent chain: values stay exact.
 HARD = NEUTRAL | dict(visibility=0.4, undo=0.7, drift=0.2, delay=1, unreliable=0.5)
 
@@ -28,14 +28,16 @@ def habit(state):
 
 
 def enumerate_value(knobs, policy, turn, cue, mode, damage, shown, goal=0, first=None):
-  """Success probability by following every branch; plain Python, n = 2.
+  """Mean of what is still to be earned by following every branch; plain Python, n = 2.
 
   With actions 0 and 1, mode and goal both swap them. `first` is the action of this turn, if any.
   """
+  order = knobs['order']
   if turn == knobs['horizon']:
-    return float(damage == 'ok')
+    return float(damage == 'ok' and not order)
   span = knobs['horizon'] - knobs['delay']
-  decisive = turn < span and turn * knobs['decisive'] % span < knobs['decisive']
+  deciding = [t for t in range(span) if t * knobs['decisive'] % span < knobs['decisive']]
+  decisive = turn in deciding
   total = 0.0
   for action in range(2) if first is None else (first,):
     right = action == (cue + mode + goal) % 2
@@ -47,6 +49,11 @@ def enumerate_value(knobs, policy, turn, cue, mode, damage, shown, goal=0, first
         after = 'ok' if repaired else 'lost'
       if failed:
         after = 'hurt' if after == 'ok' else 'lost'
+      earned = 0.0
+      if order:
+        after = 'hurt' if (damage == 'hurt') != failed else 'ok'
+        if decisive and (deciding.index(turn) + 1) % order == 0:
+          earned, after = (after == 'ok') * order / knobs['decisive'], 'ok'
       see = knobs['visibility'] if failed and not shown else float(shown)
       for sees, p_see in ((True, see), (False, 1 - see)):
         chosen = policy[turn, cue, mode, damage, shown, goal][action] if first is None else 1
@@ -57,7 +64,7 @@ def enumerate_value(knobs, policy, turn, cue, mode, damage, shown, goal=0, first
             p *= chance if happens else 1 - chance
           if weight * p:
             total += weight * p * 0.5 * sum(
-                enumerate_value(knobs, policy, turn + 1, c, mode ^ flips, after,
+                earned + enumerate_value(knobs, policy, turn + 1, c, mode ^ flips, after,
                                 sees and after != 'ok', goal ^ turns) for c in range(2))
   return total
 
@@ -66,7 +73,10 @@ class ExactTest(parameterized.TestCase):
 
   @parameterized.parameters((NEUTRAL, 1), (HARD, 1), (HARD | dict(decisive=4, delay=0), 1),
                             (HARD | dict(visibility=1.0, undo=1.0, delay=0), 1),
-                            (NEUTRAL | dict(switch=0.3), 2), (HARD | dict(switch=0.4), 2))
+                            (NEUTRAL | dict(switch=0.3), 2), (HARD | dict(switch=0.4), 2),
+                            *((HARD | dict(undo=0.0, delay=delay, decisive=K, order=m), 1)
+                              for K, m, delay in ((2, 1, 0), (2, 2, 1), (3, 3, 0), (3, 1, 0))),
+                            (HARD | dict(undo=0.0, delay=0, order=2, switch=0.4), 2))
   def test_equals_enumeration(self, knobs, goals):
     knobs = knobs | dict(horizon=3)
     exact = oracle.solve(knobs, habit, actions=2, max_turns=5, goals=goals)
@@ -79,7 +89,7 @@ class ExactTest(parameterized.TestCase):
     value = functools.partial(enumerate_value, knobs, policy)
     for turn in range(3):
       for row, name in enumerate([n for n in policy if n[0] == turn]):
-        if name[3:5] != ('ok', True):
+        if name[3:5] != ('ok', True) and not (knobs['order'] and name[3] == 'lost'):
           self.assertAlmostEqual(float(exact.V[turn, row]), value(*name), places=5, msg=str(name))
           for action in range(2):
             forced = value(*name, first=action)
@@ -94,6 +104,19 @@ class ExactTest(parameterized.TestCase):
     knobs = NEUTRAL | dict(horizon=8, decisive=decisive, drift=0.3)
     exact = oracle.solve(knobs, oracle.uniform(actions), actions=actions, max_turns=8)
     self.assertAlmostEqual(float(exact.start), actions**-decisive, places=6)
+
+  @parameterized.parameters((1, 0.7), (2, (1 + 0.4**2) / 2), (4, (1 + 0.4**4) / 2))
+  def test_a_policy_wins_blocks_with_the_odds_of_a_parity(self, order, won):
+    # Right with 0.7: sum of an even number of failures of m is (1 + (2 * 0.7 - 1)^m) / 2.
+    knobs = NEUTRAL | dict(horizon=8, decisive=4, order=order)
+    exact = oracle.solve(knobs, oracle.mixture(4, 0.7), actions=4, max_turns=8)
+    self.assertAlmostEqual(float(exact.start), won, places=6)
+    # A right action is worth m / K times the odds that the rest of the block leaves: 0.4^(m - 1).
+    fresh = horizon.index(horizon.State(None, 1, 0, horizon.OK, 0, None), 4)
+    gain = exact.Q[0, fresh, 1] - exact.Q[0, fresh, 0]
+    self.assertAlmostEqual(float(gain), order / 4 * 0.4**(order - 1), places=6)
+    routine = jnp.abs(exact.A[1::2]).max()
+    self.assertLess(float(routine), 1e-6)
 
   def test_bad_then_recover(self):
     # Two actions, uniform, one decisive turn, the next can repair: V = 1/2 * 1 + 1/2 * 1/2 = 0.75.
@@ -116,6 +139,17 @@ class ExactTest(parameterized.TestCase):
     np.testing.assert_allclose(jnp.sum(exact.A * exact.probs, axis=-1), 0, atol=1e-6)
     self.assertAlmostEqual(float(exact.start), 0.49, places=6)
 
+  def test_rewards_of_blocks_add_up_over_visits(self):
+    knobs = HARD | dict(horizon=6, delay=0, undo=0.0, decisive=4, order=2)
+    sizes = dict(actions=2, max_turns=6)
+    exact, visits = (f(knobs, habit, **sizes) for f in (oracle.solve, oracle.visits))
+    still = (visits * exact.V).sum(axis=1)
+    # Decisive turns are 0, 2, 3 and 5, so blocks end with turns 2 and 5.
+    np.testing.assert_allclose(still[1:3], exact.start, atol=1e-6)
+    np.testing.assert_allclose(still[4:6], still[3], atol=1e-6)
+    self.assertGreater(float(exact.start - still[3]), 0.2)
+    self.assertEqual(float(still[6]), 0.0)
+
   @parameterized.parameters((NEUTRAL, 1), (HARD, 1), (HARD | dict(switch=0.3), 2))
   def test_mean_value_over_visits_is_the_success_rate_on_every_turn(self, knobs, goals):
     sizes = dict(actions=2, max_turns=6, goals=goals)
@@ -132,9 +166,10 @@ class ExactTest(parameterized.TestCase):
 
 class BranchTest(parameterized.TestCase):
 
-  def test_simulator_agrees_with_the_exact_values(self):
+  @parameterized.parameters(dict(), dict(undo=0.0, order=1), dict(undo=0.0, order=3, delay=0))
+  def test_simulator_agrees_with_the_exact_values(self, **changes):
     task = runs.build('horizon', actions=2, max_turns=6, goals=2)
-    knobs = HARD | dict(horizon=6, decisive=3, switch=0.25)
+    knobs = HARD | dict(horizon=6, decisive=3, switch=0.25) | changes
     exact = oracle.solve(knobs, habit, actions=2, max_turns=6, goals=2)
 
     def act(state, key):

@@ -39,6 +39,16 @@ def chunk_firsts(x_T, chunk_T, count):
   return out
 
 
+def at_end(rewards_T, mask_T, share):
+  """Rewards of a row of which a share waits for the last trained token."""
+  on = trained(mask_T)
+  out = np.zeros(len(rewards_T))
+  for t in on:
+    out[t] += (1 - share) * rewards_T[t]
+    out[on[-1]] += share * rewards_T[t]
+  return out
+
+
 def reward_to_go(rewards_K, valid_K, discount, end=0.0):
   """sum_j discount^j rho_j over this and later valid entries, and discount^n end."""
   index = trained(valid_K)

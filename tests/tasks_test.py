@@ -85,7 +85,7 @@ class ContractTest(parameterized.TestCase):
     task = runs.build(module, **sizes)
     first = runs.episodes(task, 'uniform', seed=3)
     for order in (1, -1):
-      again = runs.episodes(task, 'uniform', seed=3, order=order)
+      again = runs.episodes(task, 'uniform', seed=3, stride=order)
       jax.tree.map(np.testing.assert_array_equal, first, again)
 
   @parameterized.parameters('horizon', 'ladder', 'keychain', 'sokoban')

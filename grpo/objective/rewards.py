@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from grpo import masked
 from grpo.objective import kl as kl_lib
 
-__all__ = ['kl_in_reward', 'overlong', 'scale', 'clip', 'placebo']
+__all__ = ['kl_in_reward', 'overlong', 'scale', 'clip', 'at_end', 'placebo']
 
 
 def kl_in_reward(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | None,
@@ -74,6 +74,24 @@ def clip(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | 
   """Clips the reward of each token to [low, high]. Not the episode's total."""
   del logp_PGT, ref_logp_PGT
   return jnp.where(mask_PGT, jnp.clip(rewards_PGT, low, high), rewards_PGT)
+
+
+def at_end(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | None,
+           mask_PGT: jax.Array, *, share: float = 1.0) -> jax.Array:
+  """Withholds feedback: moves a share of every reward to the last trained token of its episode.
+
+  r_t -> (1 - share) r_t, and share * sum_j r_j on the last one. What an episode earns stays the
+  same, and so does the best policy without a discount; what is lost is which turn was paid. With
+  share = 1 every return to go is the outcome, as in a task that pays once. An episode that is cut
+  keeps what it earned until then; one without trained tokens earns nothing.
+  """
+  del logp_PGT, ref_logp_PGT
+  mask_PGT = jnp.asarray(mask_PGT, bool)
+  total_PG1 = masked.total(rewards_PGT, mask_PGT, axis=2, keepdims=True)
+  index_PGT = jax.lax.broadcasted_iota(jnp.int32, mask_PGT.shape, 2)
+  last_PGT = mask_PGT & (index_PGT == masked.last_index(mask_PGT)[..., None])
+  kept_PGT = (1.0 - share) * masked.clean(rewards_PGT, mask_PGT)
+  return kept_PGT + share * jnp.where(last_PGT, total_PG1, 0.0)
 
 
 def placebo(rewards_PGT: jax.Array, logp_PGT: jax.Array, ref_logp_PGT: jax.Array | None,

@@ -4,8 +4,12 @@ Exact: the latent chain of `horizon` has N = 12 n states a turn (n actions; 24 n
 goals). Backward induction
 under a policy pi(a | s), with the outcome R paid on the last turn and no discount:
 
-    V_T(s) = 1[no damage]        Q_t(s, a) = sum_s' P_t(s' | s, a) V_{t+1}(s')
+    V_T(s) = 1[no damage]        Q_t(s, a) = r_t(s, a) + sum_s' P_t(s' | s, a) V_{t+1}(s')
     V_t(s) = sum_a pi(a | s) Q_t(s, a)        A_t(s, a) = Q_t(s, a) - V_t(s)
+
+r is 0, and V_T is as above, unless `order` m asks for blocks of decisive turns. Then V_T = 0, and
+r = m / K on the last turn of a block which the action leaves even: V is the mean of what is still
+to be earned, not the chance of success.
 
 A policy is a function of the latent state. A network reads a history instead: without drift, and
 where failures always show, the two agree; elsewhere pass its mean behaviour in the state.
@@ -27,12 +31,12 @@ __all__ = ['Exact', 'solve', 'visits', 'lookup', 'uniform', 'mixture', 'branch']
 
 @types.pytree
 class Exact:
-  """Exact values. Turns at and after the horizon hold V = 1[no damage], and no advantage."""
+  """Exact values. Turns at and after the horizon hold V_T, and no advantage."""
   V: jax.Array      # f32 [H + 1, N]; before turn t; H is max_turns
   Q: jax.Array      # f32 [H, N, n]
   A: jax.Array      # f32 [H, N, n]
   probs: jax.Array  # f32 [H, N, n]; pi(a | s)
-  start: jax.Array  # f32 []; success rate: mean of V over first states
+  start: jax.Array  # f32 []; mean of V over first states: success rate, or reward of an order
 
 
 def uniform(actions: int) -> Callable:
@@ -63,13 +67,15 @@ def solve(knobs, policy: Callable, *, actions: int, max_turns: int, goals: int =
     occur.
   """
   def back(V_N, turn):
-    probs_NA, outcome_NAX, ends = _turn(turn, knobs, policy, actions, goals)
-    Q_NA = jnp.where(ends, V_N[:, None], _next(V_N, outcome_NAX, knobs, actions, goals))
+    probs_NA, outcome_NAX, reward_NA, ends = _turn(turn, knobs, policy, actions, goals)
+    Q_NA = jnp.where(ends, V_N[:, None],
+                     reward_NA + _next(V_N, outcome_NAX, knobs, actions, goals))
     V_now = jnp.sum(probs_NA * Q_NA, axis=1)
     return V_now, (V_now, Q_NA, Q_NA - V_now[:, None], probs_NA)
 
   final = horizon.states(0, actions, goals)
-  last_N = (final.damage == horizon.OK).astype(jnp.float32)
+  whole = jnp.asarray(knobs['order'], jnp.int32) == 0
+  last_N = ((final.damage == horizon.OK) & whole).astype(jnp.float32)
   turns = jnp.arange(max_turns)
   _, (V, Q, A, probs) = jax.lax.scan(back, last_N, turns, reverse=True)
   V = jnp.concatenate([V, last_N[None]])
@@ -82,7 +88,7 @@ def visits(knobs, policy: Callable, *, actions: int, max_turns: int, goals: int 
   The arguments are those of `solve`. After the horizon the state stays as it is.
   """
   def forward(d_N, turn):
-    probs_NA, outcome_NAX, ends = _turn(turn, knobs, policy, actions, goals)
+    probs_NA, outcome_NAX, _, ends = _turn(turn, knobs, policy, actions, goals)
     # The chain as a linear map: the gradient of a mean of next values in those values.
     mean = lambda V_N: jnp.sum(d_N[:, None] * probs_NA * _next(V_N, outcome_NAX, knobs, actions,
                                                                goals))
@@ -110,7 +116,7 @@ def _first(actions, goals):
 
 
 def _turn(turn, knobs, policy, actions, goals):
-  """(policy [N, n], law of damage and shown after the turn [N, n, 6], whether it is past the end).
+  """(policy [N, n], law of damage and shown after it [N, n, 6], reward [N, n], whether it is over).
 
   Written from the rules of the task, not from its code, so that tests compare the two.
   """
@@ -124,11 +130,22 @@ def _turn(turn, knobs, policy, actions, goals):
   repair = jnp.where((damage == horizon.HURT) & ~wrong_NA, undo, 0.0)
   fine = jnp.where(fail, 0.0, jnp.where(damage == horizon.OK, 1.0, repair))
   hurt = (fail & (damage == horizon.OK)).astype(jnp.float32)
+  decisive, order = (jnp.asarray(knobs[k], jnp.int32) for k in ('decisive', 'order'))
+  span = jnp.maximum(jnp.asarray(knobs['horizon'], jnp.int32)
+                     - jnp.asarray(knobs['delay'], jnp.int32), 1)
+  # Turns of the block that are played: those of all blocks are numbered from 1.
+  played = (turn * decisive // span) % jnp.maximum(order, 1) + 1
+  last = horizon.is_decisive(turn, knobs) & (played == order)
+  even = (damage == horizon.HURT) == fail
+  parity = even | last
+  fine = jnp.where(order > 0, parity, fine).astype(jnp.float32)
+  hurt = jnp.where(order > 0, ~parity, hurt).astype(jnp.float32)
+  reward_NA = jnp.where(last & even, order / jnp.maximum(decisive, 1), 0.0)
   lost = 1 - fine - hurt
   zero = jnp.zeros_like(fine)
   outcome_NAX = jnp.stack([fine, zero, hurt * (1 - see), hurt * see, lost * (1 - see), lost * see],
                           axis=-1)
-  return probs_NA, outcome_NAX, turn >= jnp.asarray(knobs['horizon'], jnp.int32)
+  return probs_NA, outcome_NAX, reward_NA, turn >= jnp.asarray(knobs['horizon'], jnp.int32)
 
 
 def _next(V_N, outcome_NAX, knobs, actions, goals):

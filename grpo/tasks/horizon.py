@@ -12,9 +12,21 @@ is lost (but see `fatal`); nothing but the last turn pays.
 Only the turn right after a failure can repair it, decisive or not. So undo = 0 means that nothing
 can be taken back, and undo = 1 gives paths BAD -> RECOVER on which both actions count.
 
-Latent state: turn, goal, cue, mode, damage (ok, hurt, lost) and whether it shows. Cues are uniform
-and independent, so this is a Markov chain with 12 n states a turn, 24 n with two goals;
-`study/oracle.py` solves it.
+`order` m above 0 is another rule of reward. The K decisive turns are cut into K / m blocks of m in
+a row, and a block is won if the number of wrong actions on them is even: m = 1 asks whether the one
+action was right, so that the outcome is a sum over turns; m = K is one parity (XOR), to which no
+turn contributes anything alone. Each block won pays m / K at once, on its last decisive turn;
+success is 1 on turn T if all are won. Damage is then the parity of the block under way, which a
+second wrong action takes back: undo and fatal would be other rules and have to be 0, and K has to
+be a multiple of m (`check.py` refuses the rest). `delay` is then turns after the last reward; to
+withhold rewards there is `at_end` in `objective/rewards.py`.
+
+    even <--wrong on a decisive turn of the block--> odd        the next block begins even
+
+Latent state: turn, goal, cue, mode, damage (ok, hurt, lost; even is ok and odd is hurt) and whether
+it shows. Cues are uniform and independent, so this is a Markov chain with 12 n states a turn, 24 n
+with two goals; `study/oracle.py` solves it. The number of blocks won moves no later reward and is
+not part of it.
 
 Knobs: `horizon` T (turns, at most max_turns), `decisive` K, `visibility` v (share of failures that
 the status shows from the next observation on), `undo` b (probability that a right action repairs),
@@ -41,7 +53,9 @@ Floor: n^-K for uniform actions (0.0625 for n = 4, K = 2), |V|^-K for uniform to
 the first to (1 / n + (1 - 1 / n) b / n)^K where the turn after a failure decides nothing: 0.118 at
 b = 0.5 and 0.191 at b = 1. Exploits: a constant action (`a0` on every turn) does as well as a
 uniform one, with undo as well, as cues are independent; doing nothing (no action, or a word that is
-none) earns 0 as long as some turn is decisive, and there is no way to stop early.
+none) earns 0 as long as some turn is decisive, and there is no way to stop early. With order m a
+block is won by chance with (1 + (2 / n - 1)^m) / 2, 0.25, 0.625 and 0.531 for n = 4 and m = 1, 2
+and 4, and if m is even, doing nothing wins every block: m wrong actions are an even number.
 """
 
 import dataclasses
@@ -52,7 +66,7 @@ import jax.numpy as jnp
 from grpo import types
 from grpo.tasks import base
 
-__all__ = ['make', 'State', 'index', 'states', 'is_decisive', 'right_action']
+__all__ = ['make', 'State', 'index', 'states', 'is_decisive', 'closes', 'right_action']
 
 OK, HURT, LOST = 0, 1, 2
 PAD, ACTION = 0, 1
@@ -69,6 +83,7 @@ class State:
   noise: jax.Array   # uint32 [2]; seed of the episode's noise, as plain numbers
   liars: jax.Array | None = None  # bool [M]; sources that tell of any cue
   goal: jax.Array | int = 0       # int32 []; 0 or 1
+  won: jax.Array | int = 0        # int32 []; blocks won so far, where `order` asks for blocks
 
 
 def is_decisive(turn, knobs):
@@ -81,6 +96,14 @@ def is_decisive(turn, knobs):
                                                                          'delay'))
   span = jnp.maximum(horizon - delay, 1)
   return (turn < span) & (turn * decisive % span < decisive)
+
+
+def closes(turn, knobs):
+  """Whether a block of `order` decisive turns ends with this one. bool, shape of `turn`."""
+  horizon, decisive, delay, order = (jnp.asarray(knobs[k], jnp.int32)
+                                     for k in ('horizon', 'decisive', 'delay', 'order'))
+  number = turn * decisive // jnp.maximum(horizon - delay, 1)  # decisive turns before this one
+  return is_decisive(turn, knobs) & (order > 0) & ((number + 1) % jnp.maximum(order, 1) == 0)
 
 
 def right_action(state, actions):
@@ -101,7 +124,7 @@ def states(turn, actions, goals=1) -> State:
   """
   i = jnp.arange(12 * actions * goals)
   return State(jnp.full_like(i, turn), i // 12 % actions, i // 6 % 2, i // 2 % 3, i % 2, None,
-               goal=i // (12 * actions))
+               goal=i // (12 * actions), won=jnp.zeros_like(i))
 
 
 def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
@@ -134,7 +157,7 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
            + tuple(f'{level}{news}' for level in ('ok', 'hurt', 'lost')
                    for news in ('', ':m0', ':m1'))
            + ('same', 'goal-0', 'goal-1')[:3 * told])
-  order = status + 9
+  told_from = status + 9
 
   def show(state, news, switched, lies, knobs):
     """Tokens and which are real: of the goal, if there are two, then status and cues.
@@ -148,7 +171,7 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
     cues = jnp.concatenate([jnp.zeros(1 + told, jnp.int32), cues])
     words = jnp.where(places == first + told, status + 3 * level + news, cues)
     if told:
-      words = jnp.where(places == first, order + switched, words)
+      words = jnp.where(places == first, told_from + switched, words)
     return jnp.where(places >= first, words, PAD).astype(jnp.int32), places >= first
 
   def noise_of(key):
@@ -167,7 +190,7 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
     draw = jax.random.uniform(jax.random.fold_in(key, 2), (2, M))
     liars = draw[0] < jnp.asarray(knobs['unreliable'], jnp.float32)
     state = State(zero, cue, zero, zero, zero, noise_of(jax.random.fold_in(key, 1)), liars,
-                  zero)
+                  zero, zero)
     return state, *show(state, 1 + zero, 1 + zero, draw[1], knobs)
 
   def step(state, action, valid, knobs):
@@ -181,6 +204,10 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
     repaired = (state.damage == HURT) & hit & (draw[0] < undo)
     old = jnp.where(state.damage == HURT, jnp.where(repaired, OK, LOST), state.damage)
     damage = jnp.where(fail, jnp.where(old == OK, HURT, LOST), old)
+    order, close = jnp.asarray(knobs['order'], jnp.int32), closes(state.turn, knobs)
+    odd = (state.damage == HURT) ^ fail
+    damage = jnp.where(order > 0, jnp.where(odd & ~close, HURT, OK), damage)
+    won = state.won + (close & ~odd)
     seen = (state.shown > 0) | (fail & (draw[1] < visibility))
     flip = draw[2] < drift
     mode = jnp.where(flip, 1 - state.mode, state.mode)
@@ -188,12 +215,16 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
     goal = jnp.where(turned, 1 - state.goal, state.goal)
     cue = pick(draw[3])
     after = State(state.turn + 1, cue, mode, damage, (seen & (damage != OK)).astype(jnp.int32),
-                  state.noise, state.liars, goal)
+                  state.noise, state.liars, goal, won)
     lost = (damage == LOST) & (jnp.asarray(knobs['fatal'], jnp.float32) > 0.5)
     over = (after.turn >= horizon) | lost
-    score = (over & (damage == OK)).astype(jnp.float32)
+    share = order / jnp.maximum(jnp.asarray(knobs['decisive'], jnp.int32), 1)  # of one block
+    solved = jnp.where(order > 0, won * order == jnp.asarray(knobs['decisive'], jnp.int32),
+                       damage == OK)
+    score = (over & solved).astype(jnp.float32)
+    earned = jnp.where(order > 0, jnp.where(close & ~odd, share, 0.0), score)
     styled = style(state.turn, action, valid, knobs, horizon)
-    reward = (1.0 - jnp.abs(jnp.asarray(knobs['manner'], jnp.float32))) * score + styled
+    reward = (1.0 - jnp.abs(jnp.asarray(knobs['manner'], jnp.float32))) * earned + styled
     shown = show(after, jnp.where(flip, 1 + mode, 0), jnp.where(turned, 1 + goal, 0),
                  draw[4:4 + M], knobs)
     return base.Step(after, *shown, reward, score, over, jnp.asarray(False))
@@ -224,7 +255,7 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
 
   def summary(state):
     """The mode and, with two goals, the goal, in the words that told of them."""
-    words = jnp.stack([status + 1 + state.mode, order + 1 + state.goal])[:1 + told]
+    words = jnp.stack([status + 1 + state.mode, told_from + 1 + state.goal])[:1 + told]
     return words.astype(jnp.int32), jnp.ones(1 + told, bool)
 
   return base.Task(
@@ -232,7 +263,7 @@ def make(*, actions: int = 4, max_turns: int = 8, max_sources: int = 1,
       max_turns=max_turns, stop_ids=(),
       knobs=dict(horizon=max_turns, decisive=min(2, max_turns), visibility=0.0, undo=0.0, drift=0.0,
                  switch=0.0, delay=0, unmarked=0.0, sources=1, unreliable=0.0, fatal=0.0,
-                 manner=0.0),
+                 manner=0.0, order=0),
       reset=reset, reseed=reseed, step=step, state_id=state_id, expert=expert,
       prompt_space=actions if M == 1 else None, potential=potential,
       summary=summary, alike=((routine, actions), (marked, actions)))
