@@ -141,9 +141,11 @@ class TablesTest(parameterized.TestCase):
     rows = [row('base', '8', 0, 0.8), row('ppo', '8', 0, 1.0, critic_flops=1e10)]
     curves = [dict(arm=a, task='horizon', setting='8', seed=0, step=s, success=y)
               for a, top in (('base', 0.8), ('ppo', 1.0)) for s, y in ((20, top), (0, 0.2))]
-    got = {r['arm']: r['success_flops'] for r in tables.equal_flops(curves, rows)}
-    self.assertAlmostEqual(got['base'], 0.8)
-    self.assertAlmostEqual(got['ppo'], 0.6)
+    equal = {r['arm']: r for r in tables.equal_flops(curves, rows)}
+    self.assertAlmostEqual(equal['base']['success_flops'], 0.8)
+    self.assertAlmostEqual(equal['ppo']['success_flops'], 0.6)
+    self.assertEqual({r['policy_flops'] + r['critic_flops'] for r in equal.values()}, {1e10})
+    self.assertEqual(equal['ppo']['rollouts'], rows[1]['rollouts'] / 2)
     free = [dict(r, policy_flops=0, critic_flops=0) for r in rows]  # tables cost nothing
     self.assertEqual([r['success_flops'] for r in tables.equal_flops(curves, free)], [0.8, 1.0])
 

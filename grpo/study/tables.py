@@ -20,7 +20,9 @@ __all__ = ['NOTES', 'WORDS', 'Line', 'Block', 'read', 'runs', 'unique', 'blocks'
            'equal_flops', 'text', 'markdown']
 
 NOTES = ('IQM: interquartile mean over seeds, 95 % bootstrap interval. P(better): chance of a '
-         'higher\nscore than the base arm under the same seed; ties count half.')
+         'higher\nscore than the base arm under the same seed; ties count half. Sentences are of '
+         'the mean of paired\ndifferences, which counts the best and the worst runs that an IQM '
+         'leaves out: the two can disagree.')
 
 WORDS = ('better', 'worse')
 
@@ -132,7 +134,8 @@ def _visible(rows, settings, arms, score):
   n = min(map(len, samples))
   spread = math.sqrt(np.mean([np.var(x, ddof=1) for x in samples]))
   effect = stats.minimum_effect(n)
-  return (f'{n} seeds an arm see an unpaired effect of {effect:.1f} seed spreads, here '
+  where = ' in one of the settings' if len(settings) > 1 else ''
+  return (f'{n} seeds an arm see{where} an unpaired effect of {effect:.1f} seed spreads, here '
           f'{effect * spread:.3f} (5 % two-sided, 80 % power).')
 
 
@@ -212,15 +215,15 @@ def blocks(rows: Sequence[Row], *, base: str, score: str = 'success_last',
 def equal_flops(curves: Sequence[Row], rows: Sequence[Row]) -> list[dict[str, Any]]:
   """Rows with `success_flops`: success when every run of a setting has spent the same FLOPs.
 
-  The budget is that of the cheapest run of the setting, policy and critic together. FLOPs are taken
-  to grow evenly with steps, and success between two evaluations linearly.
+  The budget is that of the cheapest run of the setting, policy and critic together. FLOPs and all
+  other counters are taken to grow evenly with steps, and success between two evaluations linearly.
 
   Args:
     curves: rows of curves.csv.
     rows: rows of results.csv.
 
   Returns:
-    The rows of results.csv with that column.
+    The rows of results.csv with that column, their counters those of that moment.
   """
   _need(curves, _COLUMNS['curves.csv'], 'curves.csv')
   _need(rows, _COLUMNS['results.csv'], 'results.csv')
@@ -240,7 +243,9 @@ def equal_flops(curves: Sequence[Row], rows: Sequence[Row]) -> list[dict[str, An
     steps, success = zip(*sorted(runs[r['arm'], r['task'], r['setting'], r['seed']]), strict=True)
     # A table for a policy multiplies nothing.
     share = budget[r['task'], r['setting']] / total(r) if total(r) else 1.0
-    out.append(dict(r, success_flops=float(np.interp(share * r['steps'], steps, success))))
+    spent = {k: share * r[k] for k in _COSTS}
+    out.append(r | spent | {
+        'success_flops': float(np.interp(share * r['steps'], steps, success))})
   return out
 
 
