@@ -49,7 +49,7 @@ class CheckTest(parameterized.TestCase):
       ('grpo', dict(task__visibility=2.0), 'task.visibility'),
       ('grpo', dict(task__delay=8), 'task.delay=8'),
       ('grpo', dict(task__order=3), 'task.order=3: must be 0, or an integer that divides'),
-      ('grpo', dict(task__order=-1), 'task.stride=-1: must be 0'),
+      ('grpo', dict(task__order=-1), 'task.order=-1: must be 0'),
       ('grpo', dict(task__order=1, task__decisive=0), 'divides task.decisive=0'),
       ('grpo', dict(task__order=2, task__undo=0.5), 'task.undo=0.5 needs task.order=0, got 2'),
       ('grpo', dict(task__order=1, task__fatal=1.0), 'task.fatal=1.0 needs task.order=0, got 1'),

@@ -49,7 +49,7 @@ def play(order: int, prompts: int):
     odd_PG = odd_PG & (not ends)
   damage_PGT = np.stack(damage, axis=-1)
   state = horizon.State(None, jnp.asarray(cue_PGT), 0, jnp.asarray(damage_PGT), 0, None)
-  state_PGT = 1 + jnp.arange(T) * 12 * ACTIONS + horizon.index(state, ACTIONS)
+  state_PGT = 1 + jnp.arange(T)[None, None] * 12 * ACTIONS + horizon.index(state, ACTIONS)
   mask_PGT = jnp.ones(right_PGT.shape, bool)
   played = chains.rollout(jnp.zeros(right_PGT.shape[:2]), state_PGT, mask_PGT)
   earned = jnp.asarray(np.stack(rewards, axis=-1), jnp.float32)
