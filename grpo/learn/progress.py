@@ -89,7 +89,7 @@ class Progress:
     since, first, before = self._mark
     parts = [f'{self._unit} {step}/{self._total} {100 * step / max(self._total, 1):3.0f}%']
     seconds, steps = now - since, step - first
-    if seconds > 0 and steps > 0:
+    if self._mark is not self._began and seconds > 0 and steps > 0:
       rate = steps / seconds
       parts.append(f'{_short(rate)} {self._many}/s')
       if tokens > before:
