@@ -1,4 +1,4 @@
-"""Metrics from the device to the file, the progress line, and the polite stop."""
+"""Metrics from the device to the file."""
 
 import io
 import json
@@ -16,8 +16,6 @@ import numpy as np
 from grpo import types
 from grpo.learn import metrics
 from grpo.learn import sinks
-
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 class Folder(parameterized.TestCase):
