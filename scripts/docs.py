@@ -184,7 +184,7 @@ def section(name: str, note: Mapping[str, Any]) -> list[str]:
   mine, plain = fields(name), fields(BASE)
   shown = differences(name, BASE) or [s for its in COLUMNS.values() for s in its if s != 'critic']
   lines = [f'## {name}', '', f'**{title}.** {idea[:1].upper()}{idea[1:]}', '',
-           f'Source: {source}. Config: [configs/{name}.py](../configs/{name}.py).']
+           f'Source: {source.rstrip(".")}. Config: [configs/{name}.py](../configs/{name}.py).']
   if note['neighbour']:
     lines[-1] += (f' Differs from [{note["neighbour"]}](#{note["neighbour"]}) in '
                   f'{", ".join(f"`{s}`" for s in note["slots"])}.')

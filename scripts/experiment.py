@@ -104,7 +104,12 @@ def names() -> list[str]:
 def experiment(name: str, part: str = 'sweep') -> Any:
   """Module `sweep` or `plot` of an experiment. Raises UsageError, with the nearest name."""
   if name not in names():
+    if (cli.ROOT / 'experiments' / name / 'run.py').is_file():
+      raise cli.UsageError(f'{name} is computed and not trained: python -m scripts.figures '
+                           f'--name={name}')
     raise cli.unknown('experiment', name, names())
+  if not (cli.ROOT / 'experiments' / name / f'{part}.py').is_file():
+    raise cli.UsageError(f'experiments/{name} has no {part}.py, see CONTRIBUTING.md')
   return importlib.import_module(f'experiments.{name}.{part}')
 
 
@@ -194,6 +199,7 @@ def run(name: str, size: str, workdir: pathlib.Path, *, processes: int,
     UsageError: the workdir holds another experiment or size, a single run, or cannot be used.
   """
   base = experiment(name).BASE
+  experiment(name, 'plot')  # what cannot be drawn is refused before it is trained
   plan = launch.make_plan(experiment(name).cells(size))
   arms = {cell.arm for cell in plan.values()}
   if base not in arms:

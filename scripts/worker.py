@@ -133,6 +133,8 @@ def record_failure(workdir: pathlib.Path, name: str, launch: str, reason: str) -
 
 
 def main(argv):
+  if len(argv) != 3:
+    sys.exit('a part of scripts.sweep, which starts it: python -m scripts.worker PLAN INDEX')
   plan = json.loads(pathlib.Path(argv[1]).read_text(encoding='utf-8'))
   index = int(argv[2])
   cores = _pin(*((0, 1) if plan['apart'] else (index, plan['processes'])))

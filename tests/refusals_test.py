@@ -135,6 +135,16 @@ class FolderTest(parameterized.TestCase):
     with mock.patch.object(module, 'BASE', 'grop'):
       self.refuse(workdir, "no arm of quickstart for its BASE 'grop': did you mean 'grpo'", 'smoke')
 
+  def test_what_is_computed_or_cannot_be_drawn(self):
+    with self.assertRaisesRegex(cli.UsageError, 'snr is computed .* scripts.figures --name=snr$'):
+      experiment.experiment('snr')
+    root = fake_runner.folder(self)
+    (root / 'experiments' / 'mine').mkdir(parents=True)
+    (root / 'experiments' / 'mine' / 'sweep.py').touch()
+    with mock.patch.object(cli, 'ROOT', root), self.assertRaisesRegex(
+        cli.UsageError, 'experiments/mine has no plot.py, see CONTRIBUTING.md$'):
+      experiment.experiment('mine', 'plot')
+
   def test_a_workdir_of_a_single_run(self):
     workdir = fake_runner.folder(self)
     (workdir / 'config.json').write_text('{}')

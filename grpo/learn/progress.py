@@ -11,8 +11,8 @@ __all__ = ['Progress']
 class Progress:
   """A live line on a terminal; elsewhere a plain line every `every` seconds, the last one always.
 
-  Rates are those of the time since the first update, so that compilation does not count once there
-  is something better to go by.
+  Rates are those of the time since the first update: what comes before it is mostly compilation, so
+  that nothing is said of the time left until there is a second one.
   """
 
   def __init__(self, total: int, *, start: int = 0, unit: str = 'step', every: float = 10.0,
@@ -28,6 +28,7 @@ class Progress:
       clock: () -> seconds.
     """
     self._total, self._unit, self._every, self._clock = total, unit, every, clock
+    self._many = unit + ('es' if unit.endswith('ch') else 's')
     self._stream = sys.stderr if stream is None else stream
     self._live = bool(getattr(self._stream, 'isatty', lambda: False)())
     self._began = self._mark = (clock(), start, 0)  # time, step, tokens
@@ -85,12 +86,12 @@ class Progress:
     self._line = ''
 
   def _text(self, now, step, tokens, shown):
-    since, first, before = self._mark if step > self._mark[1] else self._began
+    since, first, before = self._mark
     parts = [f'{self._unit} {step}/{self._total} {100 * step / max(self._total, 1):3.0f}%']
     seconds, steps = now - since, step - first
-    if seconds > 0 and steps > 0:
+    if self._mark is not self._began and seconds > 0 and steps > 0:
       rate = steps / seconds
-      parts.append(f'{_short(rate)} {self._unit}s/s')
+      parts.append(f'{_short(rate)} {self._many}/s')
       if tokens > before:
         parts.append(f'{_short((tokens - before) / seconds)} tokens/s')
       parts.append(f'{_duration((self._total - step) / rate)} left')

@@ -100,3 +100,5 @@ def _line(ax, rows, look, x, y):
     if line:
       ax.plot(*zip(*line), label=name, **style)
   ax.set_xlabel(dict(turn='turn', step='training step').get(x, x))
+  if x in ('turn', 'step'):
+    plots.whole(ax)

@@ -37,6 +37,7 @@ _CREDIT = ('sample.temperature', 'method.shape.', 'method.chunk.', 'method.retur
            'method.advantages.')
 _PANELS = (('step_cosine', 'cosine of one batch'), ('snr', 'SNR of the gradient'),
            ('sign', 'wrong sign'), ('noise', 'noise over signal'))
+_BOUNDS = dict(step_cosine=(-1, 1), sign=(0, 1))  # an interval of few seeds may reach beyond
 
 
 def of(config, seeds: Sequence[int], settings: Mapping[str, Sequence[float]] | None = None):
@@ -152,7 +153,8 @@ def text(records: Sequence[Mapping[str, Any]]) -> str:
   for name, in frames.unique(now, 'estimator'):
     each = [_interval(frames.where(now, estimator=name), k) for k, _ in _PANELS]
     out.append(f'{name:40}' + '  '.join(
-        f'{p:6.2f} ±{(high - low) / 2:5.2f}'.replace('nan', '  -') for p, low, high in each))
+        f'{p:6.2f} ±{(high - low) / 2:5.2f}'.replace('nan', '  -') if p == p else f'{"-":>6}'
+        for p, low, high in each))
   for r in frames.where(records, step=last, part='critic'):
     out.append(f'critic of seed {r["seed"]}: ' + ', '.join(
         f'{k} {r[k]:.2f}' for k in ('explained_value', 'error', 'rank', 'dead')
@@ -169,8 +171,9 @@ def figure(records: Sequence[Mapping[str, Any]]) -> figures.Figure:
   names = [n for n in (audit.OWN, *NEAR, *_NEAR_TRAINED) if n in known and n != audit.TRUTH][:8]
   for ax, (key, label) in zip(axes[:2].ravel(), _PANELS, strict=True):
     for name, style in plots.looks(names).items():
-      _band(ax, _lines(records, key, 'episode', name), name, style)
+      _band(ax, _lines(records, key, 'episode', name), name, style, _BOUNDS.get(key))
     ax.set_ylabel(label)
+    plots.whole(ax)
     ax.set_xlabel('training step')
   if critic:
     for name, style in plots.looks(('explained_value', 'explained_return', 'rank')).items():
@@ -182,12 +185,14 @@ def figure(records: Sequence[Mapping[str, Any]]) -> figures.Figure:
     axes[2, 1].set_ylabel('error of the value')
     for ax in axes[2]:
       ax.set_xlabel('training step')
+      plots.whole(ax)
   handles, labels = axes[0, 0].get_legend_handles_labels()
   fig.legend(handles, labels, loc='outside upper center', ncols=4, fontsize=6)
   return fig
 
 
-def _band(ax, line, label, style):
+def _band(ax, line, label, style, bounds=None):
   step, point, low, high = line
+  low, high = (x if bounds is None else np.clip(x, *bounds) for x in (low, high))
   ax.plot(step, point, label=label, markevery=max(1, len(step) // 8), **style)
   ax.fill_between(step, low, high, color=style['color'], alpha=0.15, linewidth=0)

@@ -11,11 +11,13 @@ from typing import Any
 import matplotlib
 from matplotlib import axes
 from matplotlib import figure
+from matplotlib import ticker
 import numpy as np
 
 from grpo.study import stats
 
-__all__ = ['STYLE', 'styled', 'new', 'looks', 'learning_curves', 'score_against', 'legend', 'save']
+__all__ = ['STYLE', 'styled', 'new', 'whole', 'looks', 'learning_curves', 'score_against', 'legend',
+           'save']
 
 Row = Mapping[str, Any]
 _COLOURS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000', '#B3A400')
@@ -41,6 +43,11 @@ def new(rows: int, columns: int, *, width: float = 6.8,
   """
   fig = figure.Figure(figsize=(width, height * rows), layout='constrained')
   return fig, fig.subplots(rows, columns, squeeze=False)
+
+
+def whole(ax) -> None:
+  """Ticks of the horizontal axis at whole numbers, as steps and turns are."""
+  ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
 
 
 def looks(arms: Sequence[str]) -> dict[str, dict[str, Any]]:
