@@ -159,6 +159,9 @@ def _together(method):
       yield not _UNIT[0] <= abs(slot['factor']) <= _UNIT[1], (
           f'method.{path}.factor: must be from {_UNIT[0]:g} to {_UNIT[1]:g} in size, got '
           f'{slot["factor"]}')
+    if (name, slot['name']) == ('shape', 'kl_in_reward') and _number(slot.get('coef')):
+      yield abs(slot['coef']) > _UNIT[1], (
+          f'method.{path}.coef: must be at most {_UNIT[1]:g} in size, got {slot["coef"]}')
     if (name, slot['name'], slot.get('kind')) == ('correction', 'reject', 'k1'):
       high = slot.get('high')
       yield _number(high) and high <= 0, f'method.{path}.high: must be above 0, got {high}'
