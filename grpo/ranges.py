@@ -23,12 +23,30 @@ _ARGUMENTS = tuple((name, *span) for names, *span in (
     ('tau beta delta bound cap cache most half target horizon positive negative', 0, False,
      math.inf),
     ('share fraction discount lam turn_lam turn_discount decay weight', 0, True, 1),
-    ('length slots every trees width samples', 1, True, math.inf)) for name in names.split())
+    ('length slots every trees width samples count window max_length prompt', 1, True,
+     math.inf)) for name in names.split())
 # Of these, and of a critic, what other rules compare before functions see it.
 _WHOLE = ('length', 'slots', 'every', 'trees', 'width', 'samples', 'updates', 'warmup')
 _CRITIC = ('lam', 'discount', 'learning_rate', 'clip')
-# Where these names mean something else: bounds of a reward, and of a divergence with a sign.
-_SIGNED = ('shape.clip', 'correction.reject')
+_SIGNED = ('shape.clip',)  # where these names mean something else: bounds of a reward
+# Bounds that may be infinite, as their docstring says; a large number does elsewhere.
+_OPEN = ('method.surrogate.up_high', 'method.surrogate.down_high')
+# Slot, its name, and two arguments with their defaults of which the first may not be the larger.
+PAIRS = (
+    ('shape', 'clip', ('low', None), ('high', None)),
+    ('filter', 'pass_rate', ('low', 0.2), ('high', 0.8)),
+    ('surrogate', 'two_bands', ('up_low', None), ('up_high', None)),
+    ('surrogate', 'two_bands', ('down_low', None), ('down_high', None)),
+    ('correction', 'tis', ('floor', 0.0), ('cap', 2.0)),
+    ('correction', 'icepop', ('low', 0.5), ('high', 5.0)),
+    ('gate', 'clip_cov', ('low', 1.0), ('high', 5.0)),
+    ('memory', 'prompt_tracker', ('least', 0.875), ('most', 0.96)))
+# Sizes of a change of unit. Statistics of rewards are squared in float32: beyond 1e19 a variance is
+# infinite and below 1e-19 it is 0, and either way an advantage of 0 would look like a flat group.
+_UNIT = (1e-6, 1e6)
+# Slot, its name, argument, and the numbers that it must be above and below.
+_BETWEEN = (('surrogate', 'ppo_clip', 'dual', 1, math.inf),
+            ('memory', 'prompt_tracker', 'least', 0, 1), ('memory', 'prompt_tracker', 'most', 0, 1))
 # Bounds above everything a run may sensibly hold, so that a slip of a few zeros ends at once. A
 # number of a task is a count of turns or of things, or a share.
 TURNS, THINGS, EPISODES = 2 ** 16, 2 ** 12, 2 ** 20
@@ -54,7 +72,10 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
     yield path not in _OTHER and wrong and not hasattr(value, 'dtype'), (
         f'{path}: must be {"a number" if path in _REAL else "an integer"}, got {value!r}')
   for path, value in leaves(c):
-    yield isinstance(value, float) and math.isnan(value), f'{path}: must be a number, got nan'
+    for one in value if isinstance(value, (list, tuple)) else (value,):
+      yield isinstance(one, float) and math.isnan(one), f'{path}: must be a number, got nan'
+      yield (isinstance(one, float) and math.isinf(one) and path.startswith('method.')
+             and path not in _OPEN), f'{path}: must be finite, got {one}'
   yield from _bounds(c)
   for path, least, itself in _LEAST:
     value = _at(c, path)
@@ -65,6 +86,7 @@ def rules(c: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
       low = value < least if itself else value <= least
       yield low, f'{path}: must be {"at least" if itself else "above"} {least}, got {value}'
   yield from _arguments(c['method'])
+  yield from _together(c['method'])
   model = c['model']
   scale = model.get('scale', 0.0)
   yield isinstance(scale, (int, float)) and not 0 <= scale < math.inf, (
@@ -102,10 +124,7 @@ def _decay(c):
 
 def _arguments(method):
   """Arguments of slots, labelled or not. Their types are those of functions: grpo/slots.py."""
-  slots = [(name, name, slot) for name, slot in method.items() if 'name' in _mapping(slot)]
-  slots += [(name, f'{name}.{label}', slot) for name, section in method.items()
-            for label, slot in _mapping(section).items() if 'name' in _mapping(slot)]
-  for name, path, slot in slots:
+  for name, path, slot in _slots(method):
     whole = () if name == 'returns' else _WHOLE  # the `length` of a return is a word
     for argument in whole + _CRITIC * (name == 'critic'):
       value = slot.get(argument, 0)
@@ -122,6 +141,50 @@ def _arguments(method):
       text += '' if most == math.inf else f' and at most {most}'
       low = value < least if itself else value <= least
       yield low or value > most, f'method.{path}.{argument}: must be {text}, got {value}'
+
+
+def _together(method):
+  """Arguments of a slot that bound each other, or whose ends are no others'."""
+  for name, path, slot in _slots(method):
+    for place, of, argument, above, below in _BETWEEN:
+      value = slot.get(argument)
+      if (place, of) == (name, slot['name']) and _number(value):
+        text = '' if below == math.inf else f' and below {below}'
+        yield not above < value < below, (
+            f'method.{path}.{argument}: must be above {above}{text}, got {value}')
+    for place, of, *pair in PAIRS:
+      if (place, of) == (name, slot['name']):
+        yield _reversed(path, of, *((k, slot.get(k, default)) for k, default in pair))
+    if (name, slot['name']) == ('shape', 'scale') and _number(slot.get('factor')):
+      yield not _UNIT[0] <= abs(slot['factor']) <= _UNIT[1], (
+          f'method.{path}.factor: must be from {_UNIT[0]:g} to {_UNIT[1]:g} in size, got '
+          f'{slot["factor"]}')
+    if (name, slot['name']) == ('shape', 'kl_in_reward') and _number(slot.get('coef')):
+      yield abs(slot['coef']) > _UNIT[1], (
+          f'method.{path}.coef: must be at most {_UNIT[1]:g} in size, got {slot["coef"]}')
+    if (name, slot['name'], slot.get('kind')) == ('correction', 'reject', 'k1'):
+      high = slot.get('high')
+      yield _number(high) and high <= 0, f'method.{path}.high: must be above 0, got {high}'
+      low = slot.get('low')
+      low = 1.0 / high if low is None and _number(high) else low
+      yield _reversed(path, 'reject', ('low', low), ('high', high))
+
+
+def _reversed(path, name, low, high):
+  wrong = _number(low[1]) and _number(high[1]) and low[1] > high[1]
+  return wrong, (f'method.{path}: {name} goes from {low[0]}={low[1]} to {high[0]}={high[1]}: '
+                 f'nothing; {low[0]} must be at most {high[0]}')
+
+
+def _slots(method):
+  """(section, path, slot) of all slots, labelled or not."""
+  found = [(name, name, slot) for name, slot in method.items() if 'name' in _mapping(slot)]
+  return found + [(name, f'{name}.{label}', slot) for name, section in method.items()
+                  for label, slot in _mapping(section).items() if 'name' in _mapping(slot)]
+
+
+def _number(value):
+  return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _mapping(value):

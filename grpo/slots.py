@@ -42,6 +42,8 @@ def nearest(name: str, names) -> str:
   close = paths.namesakes(name, names) + difflib.get_close_matches(name, names, n=3, cutoff=0.5)
   if close:
     return f'; nearest: {", ".join(list(dict.fromkeys(close))[:3])}'
+  if not names:
+    return '; it takes nothing'
   return f'; allowed: {", ".join(names)}' if len(names) <= 40 else ''
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from grpo import stale
+
 __all__ = ['rules', 'shapes', 'number']
 
 # Baselines that compare a sample with the others of its group.
@@ -37,8 +39,10 @@ OLD = ('sampler', 'recomputed', 'reference')
 def rules(m: Mapping[str, Any], s: Mapping[str, Any],
           u: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
   """Pairs of (broken, what to tell the user), from the sections method, sample and train."""
-  yield from _method(m, s, u)
+  yield from _method(m, s)
+  yield from stale.rules(m, s, u)
   yield from _labelled(m, s, u)
+  yield from _unit(m)
   yield from _over(m, s)
 
 
@@ -67,11 +71,17 @@ def number(value) -> bool:
   return isinstance(value, (int, float))
 
 
-def _method(m, s, u):
+def _method(m, s):
   advantages, returns, critic = m['advantages']['name'], m['returns']['name'], m['critic']
   yield advantages in GROUP and s['group'] == 1, (
       f'method.advantages={advantages} compares a sample with its group, and sample.group=1 leaves '
       'nothing to compare with: raise sample.group, or use raw, batch_zscore or critic')
+  number_of = 'sample.group' if advantages in GROUP else 'sample.prompts x sample.group'
+  most = s['group'] * (1 if advantages in GROUP else s['prompts']) - 1
+  ddof = m['advantages'].get('ddof', 0)
+  yield number(ddof) and ddof > most, (
+      f'method.advantages.ddof: must be at most {number_of} - 1 = {most}, for the divisor of the '
+      f'std is n - ddof; got {ddof}')
   has_critic = critic['name'] != 'none'
   branch = m['branch']['name']
   needs = [f'method.{slot}={name}' for slot, name, names in (
@@ -85,16 +95,6 @@ def _method(m, s, u):
       'method.critic: no slot reads the critic; use returns or advantages that do, or name=none')
   yield from _agents(m, s, has_critic, bool(needs))
   yield m['old'] not in OLD, f'method.old: allowed are {", ".join(OLD)}; got {m["old"]!r}'
-  corrected = m['surrogate']['name'] != 'reinforce'
-  corrects = m['correction'] and m['old'] == 'recomputed'
-  yield not corrected and s['lag'] > 0 and not corrects, (
-      f'sample.lag={s["lag"]} trains on stale rollouts, and method.surrogate=reinforce does not '
-      'correct for it: use a surrogate with a ratio, or lag 0')
-  yield not corrected and u['minibatches'] * u['epochs'] > 1, (
-      'method.surrogate=reinforce has no ratio: train.minibatches and train.epochs must be 1')
-  yield s['lag'] > 0 and m['old'] == 'recomputed' and not m['correction'], (
-      'method.old=recomputed hides staleness: with sample.lag above 0 the anchor must be '
-      'the sampler, or a method.correction has to weigh the difference')
   uses_kl = m['kl']['name'] != 'none'
   yield number(m['kl_coef']) and uses_kl and m['kl_coef'] == 0, (
       f'method.kl={m["kl"]["name"]} has no weight: set method.kl_coef, or kl to none')
@@ -114,6 +114,11 @@ def _method(m, s, u):
         f'method.critic.updates: must be at least 1, got {critic["updates"]}')
     yield critic['rows'] not in ('all', 'finished'), (
         f'method.critic.rows: allowed are all, finished; got {critic["rows"]!r}')
+    yield critic['bootstrap'] not in ('critic', 'repeat', 'none'), (
+        f'method.critic.bootstrap: allowed are critic, repeat, none; got {critic["bootstrap"]!r}')
+    yield not isinstance(critic['freeze'], str), (
+        f'method.critic.freeze: must be a word of the paths of parameters, or empty for none; got '
+        f'{critic["freeze"]!r}')
     yield number(critic['lam']) and not 0 <= critic['lam'] <= 1, (
         f'method.critic.lam: must be in [0, 1], got {critic["lam"]}')
 
@@ -203,11 +208,11 @@ def _labelled(m, s, u):
     cache = x.get('cache')
     yield x['name'] == 'overlong' and number(cache) and not cache > 0, (
         f'method.shape.{label}.cache: must be above 0, got {cache}')
-  for slot, name in (('correction', 'icepop'), ('filter', 'pass_rate')):
-    for label, x in m[slot].items():
-      low, high = x.get('low'), x.get('high')
-      yield x['name'] == name and number(low) and number(high) and low > high, (
-          f'method.{slot}.{label}: {name} keeps what is from low={low} to high={high}: nothing')
+  for slot, does in (('memory', 'scale or estimate the same'), ('weigh', 'weigh by the same')):
+    for name in dict.fromkeys(names[slot]):
+      twice = [label for label, x in m[slot].items() if x['name'] == name]
+      yield len(twice) > 1, (
+          f'method.{slot}: {" and ".join(twice)} are both {name} and {does} twice: keep one')
   level = LEVEL.get(surrogate)
   yield level is not None and m['ratio']['name'] != level, (
       f'method.surrogate={surrogate} is a formula of method.ratio={level}, got '
@@ -217,12 +222,14 @@ def _labelled(m, s, u):
       f'{", ".join(whole)} compares the tokens of a whole optimiser batch: train.micro must be 1')
   keepers = [x for x in names['memory'] if x in KEEPERS]
   sources = keepers + ['sample.greedy'] * bool(s['greedy'])
-  reads = advantages in OUTSIDE or any(
-      x['name'] == 'uncertainty' and x.get('by') == 'baseline' for x in m['weigh'].values())
+  readers = [f'method.advantages={advantages}'] * (advantages in OUTSIDE)
+  readers += [f'method.weigh.{label}: uncertainty with by=baseline' for label, x in
+              m['weigh'].items() if x['name'] == 'uncertainty' and x.get('by') == 'baseline']
+  reads = bool(readers)
   yield len(sources) > 1, (
       f'{" and ".join(sources)} each give a baseline, and one is subtracted: keep one of them')
   yield reads and not sources, (
-      f'method.advantages={advantages}: nothing gives a baseline; set sample.greedy, or '
+      f'{readers[0] if reads else ""}: nothing gives a baseline; set sample.greedy, or '
       f'method.memory to one of {", ".join(KEEPERS)}')
   yield bool(sources) and not reads, (
       f'{sources[0] if sources else ""} gives a baseline that no slot reads: use method.advantages='
@@ -257,3 +264,20 @@ def _labelled(m, s, u):
         f'method.weigh.{label}.most: must be a number of at least 1, got {most!r}')
   yield 'prefix_share' in names['weigh'] and s['group'] == 1, (
       'method.weigh: prefix_share compares the samples of a prompt, and sample.group=1')
+
+
+def _unit(m):
+  """A law of shares: what it is given must stay in [0, 1], where the rewards of tasks are."""
+  if m['advantages']['name'] != 'beta_density':
+    return
+  says = 'method.advantages=beta_density takes rewards in [0, 1]'
+  for label, x in m['shape'].items():
+    low, high, factor = (x.get(k, 0) for k in ('low', 'high', 'factor'))
+    leaves = x['name'] in ('kl_in_reward', 'overlong')
+    leaves |= x['name'] == 'scale' and number(factor) and not 0 <= factor <= 1
+    leaves |= x['name'] == 'clip' and number(low) and number(high) and (low > 0 or high < 0)
+    yield leaves, (f'{says}, and method.shape.{label}, {x["name"]}, moves them out: take it away, '
+                   'or use method.advantages=group_center')
+  returns = m['returns']['name']
+  yield returns in ('potential_look_ahead', 'information_gain', *CRITIC_RETURNS), (
+      f'{says}, and method.returns={returns} leaves them: use outcome or reward_to_go')

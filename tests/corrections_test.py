@@ -87,11 +87,11 @@ class CorrectionsTest(parameterized.TestCase):
     """Weights multiply, and only a rejected token leaves the mask."""
     old = jnp.log(jnp.array([[[0.9, 0.5, 0.9]]]))
     sampler = jnp.log(jnp.array([[[0.9, 0.1, 0.45]]]))
-    slots = (corrections.icepop, partial(corrections.tis, cap=1.5),
+    slots = (corrections.icepop, partial(corrections.m2po, tau=1.0),
              partial(corrections.reject, kind='k1', level='token', high=3.0))
     weight, keep = corrections.combine(slots, old, sampler, jnp.ones((1, 1, 3), bool))
     np.testing.assert_array_equal(keep, [[[True, False, True]]])   # 5 is out of [1/3, 3]
-    np.testing.assert_allclose(weight, [[[1.0, 7.5, 3.0]]], 1e-6)  # icepop k times min(k, 1.5)
+    np.testing.assert_allclose(weight, [[[1.0, 0.0, 2.0]]], 1e-6)  # k, or 0 where m2po drops
     self.assertIsNone(corrections.combine((), old, sampler, old < 0)[0])
 
   def test_errors(self):
@@ -166,6 +166,12 @@ class WeighTest(parameterized.TestCase):
     got = jax.jit(partial(weigh.prefix_share, None))(tokens, mask)
     want = [slow.prefix_share(tokens[p], mask[p]) for p in range(shape[0])]
     np.testing.assert_allclose(got, want, 1e-6)
+
+  def test_a_sample_that_is_not_trained_shares_nothing(self):
+    mask = np.ones((1, 3, 4), bool)
+    mask[0, 2] = False   # without a score
+    got = weigh.prefix_share(None, jnp.zeros((1, 3, 4), jnp.int32), jnp.asarray(mask))
+    np.testing.assert_array_equal(got, 0.5 * mask)
 
   def test_uncertainty_and_pass_rate(self):
     zero = jnp.zeros((3, 4))

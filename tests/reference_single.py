@@ -234,14 +234,14 @@ def sequence_kl(logp, sampler, mask, delta):
 
 
 def prefix_share(tokens_GT, mask_GT):
-  """1 / samples with an equal prefix."""
+  """1 / samples that train the token after an equal prefix."""
   samples, length = np.shape(tokens_GT)
   out = np.zeros((samples, length))
   for i in range(samples):
     for t in range(length):
       if mask_GT[i][t]:
         out[i, t] = 1 / sum(list(tokens_GT[j][:t + 1]) == list(tokens_GT[i][:t + 1])
-                            for j in range(samples))
+                            for j in range(samples) if mask_GT[j][t])
   return out
 
 

@@ -157,6 +157,16 @@ class BaselinesTest(parameterized.TestCase):
     got = baselines.beta_density(x, x >= 0, None)
     np.testing.assert_allclose(got[0, :, 0], [0.5, -0.5, -0.5, 0.5], 1e-5)   # law 1, 1: R - p
 
+  def test_beta_density_of_rewards_whose_variance_underflows(self):
+    shares = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0]], 'f')[..., None]
+    for scale in (1e-15, 1e-17, 1e-18, 1e-19, 1e-20, 1e-30):
+      x = jnp.asarray(shares * np.float32(scale))
+      got = np.asarray(baselines.beta_density(x, x >= 0, None))
+      self.assertTrue(np.all(np.isfinite(got)), scale)
+      if scale <= 1e-19:   # as if flat: R - p
+        want = scale * (shares - shares.mean(axis=1, keepdims=True))
+        np.testing.assert_allclose(got, want, 1e-5)
+
   @draws.times(25)
   def test_optimal_value(self, shape, share, seed):
     rng = np.random.default_rng(seed)

@@ -6,6 +6,8 @@ strided over prompts, so that every device of a mesh holds an equal part of each
 split.
 """
 
+import re
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -52,9 +54,20 @@ def gradient(loss, params, data, micro: int):
 
 
 def freeze(grads, word: str):
-  """Zeroes the gradients of parameters whose path contains `word`; an empty word freezes none."""
+  """Zeroes the gradients of parameters whose path contains `word`; an empty word freezes none.
+
+  A model of one array, as the table of `models/tabular.py`, has no parts: it is trained whole.
+
+  Raises:
+    ValueError: no path of several contains the word.
+  """
   if not word:
     return grads
+  paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(grads)]
+  if len(paths) > 1 and not any(word in path for path in paths):
+    known = sorted({part for path in paths for part in re.findall(r'[A-Za-z_]\w*', path)})
+    raise ValueError(f'method.critic.freeze={word!r}: no parameter of the critic has it in its '
+                     f'path; the words there are {", ".join(known)}')
   def one(path, g):
     return jnp.zeros_like(g) if word in jax.tree_util.keystr(path) else g
   return jax.tree_util.tree_map_with_path(one, grads)

@@ -36,7 +36,9 @@ def window(mask_PGT: jax.Array, *, window: int) -> jax.Array:
   `sequence` for those who cut a trajectory and train on its windows as if each were a sample; a
   trajectory of more windows counts more. `window` is L, the positions of one: `Layout.length`.
   """
-  P, G, _ = mask_PGT.shape
+  P, G, T = mask_PGT.shape
+  if T % window:
+    raise ValueError(f'aggregate.window: window={window} must divide the {T} positions of a row')
   mask_PNL = mask_PGT.reshape(P, -1, window)
   return sequence(mask_PNL).reshape(P, G, -1)
 

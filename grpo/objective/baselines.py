@@ -49,10 +49,10 @@ def beta_density(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context,
                  most: float = 1e6, tol: float = 1e-5) -> jax.Array:
   """A = (R - p) min(1 / BetaPDF(p; alpha, beta), most), p the group's mean, R in [0, 1].
 
-  BNPO, arXiv:2506.02864 The law is fitted to the p of all prompts of the batch by its
+  BNPO, arXiv:2506.02864. The law is fitted to the p of all prompts of the batch by its
   moments m and v (divisor n - 1): a = (m (1 - m) / v - 1) m, b = (m (1 - m) / v - 1) (1 - m),
-  alpha = max(1, 1 + a / 3), beta = max(1, 1 + b / 3). Both are 1, so A = R - p, where v is 0 or
-  the batch has one prompt. Not what TRL calls bnpo, which is a way to count tokens.
+  alpha = max(1, 1 + a / 3), beta = max(1, 1 + b / 3). Both are 1, so A = R - p, where v is 0 in
+  float32 or the batch has one prompt. Not what TRL calls bnpo, which is a way to count tokens.
   """
   centred_PGK = advantages.group_center(returns_PGK, valid_PGK, context, tol=tol)
   p_P1K = masked.mean(returns_PGK, valid_PGK, axis=1, keepdims=True)
@@ -60,6 +60,7 @@ def beta_density(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context,
   m_11K = masked.mean(p_P1K, some_P1K, axis=0, keepdims=True)
   v_11K = masked.var(p_P1K, some_P1K, axis=0, keepdims=True)
   flat_11K = masked.spread_range(p_P1K, some_P1K, axis=0, keepdims=True) <= tol * m_11K
+  flat_11K = flat_11K | (v_11K < jnp.finfo(v_11K.dtype).tiny)  # squares of rewards below 1e-19
   scale_11K = m_11K * (1.0 - m_11K) / jnp.where(flat_11K, 1.0, v_11K) - 1.0
   alpha_11K, beta_11K = (
       jnp.where(flat_11K, 1.0, jnp.maximum(1.0, 1.0 + scale_11K * x_11K / 3.0))
@@ -131,7 +132,7 @@ def decoupled_zscore(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Cont
   """Each reward normalised in its group, then their weighted sum in the batch.
 
   z_n = (R_n - mean_g) / (std_g + eps), x = sum_n w_n z_n, A = (x - mean_batch) / (std_batch + eps).
-  GDPO, arXiv:2601.05242 The rewards are the task's and what each shaping slot added, in
+  GDPO, arXiv:2601.05242. The rewards are the task's and what each shaping slot added, in
   their order, summed over the episode; the slot `returns` is not read. A sum would give different
   vectors of rewards the same advantage.
 
@@ -164,7 +165,7 @@ def center_whiten(returns_PGK: jax.Array, valid_PGK: jax.Array, context: Context
                   tol: float = 1e-5) -> jax.Array:
   """x = R - mean_g R, then (x - mean) / sqrt(var + 1e-8) over all trained tokens of the batch.
 
-  REINFORCE++-baseline, arXiv:2501.03262 A chunk counts for its tokens, as in the public
+  REINFORCE++-baseline, arXiv:2501.03262. A chunk counts for its tokens, as in the public
   implementations: long rows dominate mean and variance (divisor n - 1).
   """
   x_PGK = advantages.group_center(returns_PGK, valid_PGK, context, tol=tol)

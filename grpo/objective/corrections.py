@@ -9,9 +9,11 @@ engine. Weights are data: they change the measure, not the objective.
                divisor and under the KL term, so the gradient shrinks with what is kept
   keep_PGT     a token that is not kept leaves the mask, hence the divisor as well
 
-Weights of several corrections are multiplied; a token stays if all of them keep it. The weight is
-k, so the ratio of the surrogate must be against `old` and not against the sampler: with
-`method.old` = sampler both would say the same twice, and `check.py` refuses it.
+Weights of several corrections are multiplied; a token stays if all of them keep it. `tis` and
+`icepop` weigh by k, at whatever level, so a method has one of them: two would weigh by k twice.
+`m2po` and `reject` have weights of 0 and 1, go with any, and correct no lag by themselves. As the
+weight is k, the ratio of the surrogate must be against `old` and not against the sampler: with
+`method.old` = sampler both would say the same twice. `check.py` refuses what does.
 """
 
 from collections.abc import Callable

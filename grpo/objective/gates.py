@@ -38,7 +38,7 @@ class Tokens:
 def off_policy_sequence(tokens: Tokens, *, delta: float) -> jax.Array:
   """0 on rows with A < 0 and mean_t (sampler - logp) > delta, else 1.
 
-  Off-policy sequence mask, DeepSeek-V3.2, arXiv:2512.02556 Bad rows that the policy
+  Off-policy sequence mask, DeepSeek-V3.2, arXiv:2512.02556. Bad rows that the policy
   has already left are not pushed further. delta is in nats a token and not published: TRL suggests
   0.5, others use 1e-4. The sign of A is read at each token; it is one a row for outcome credit.
   """

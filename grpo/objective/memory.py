@@ -70,7 +70,7 @@ def adaptive_kl(*, target: float, horizon: float) -> Memory:
 
   scale <- scale (1 + clip(kl / target - 1, -0.2, 0.2) n / horizon), with kl the mean over the n
   episodes of the batch of sum_t (old - ref), in nats an episode. Ziegler et al. 2019,
-  arXiv:1909.08593
+  arXiv:1909.08593.
   """
   def recall(kept, method, rollout):
     del rollout
@@ -92,7 +92,7 @@ def prompt_tracker(*, prompt: int, slots: int = 256, least: float = 0.875, most:
                    half: float = 0.06) -> Memory:
   """Success rate of each prompt as a Beta law that forgets with the drift of the policy.
 
-  Single-stream SPO, arXiv:2509.13232 p = a / (a + b) is read first; then
+  Single-stream SPO, arXiv:2509.13232. p = a / (a + b) is read first; then
   a <- rho a + r, b <- rho b + (1 - r), rho = clip(2^(-D / half), least, most), with D the mean over
   tokens of |logp when sampled - logp now| on the prompt's previous episode, which is kept here for
   that. Rewards must lie in [0, 1] and are clipped to it. The paper starts from offline samples;
@@ -194,6 +194,9 @@ def _rewards(rollout):
 
 def _slot(rollout, prompt, slots):
   """Place of each prompt in a table of `slots` entries: a hash of its tokens, int32 [P]."""
+  if prompt > rollout.tokens.shape[3]:
+    raise ValueError(f'memory.prompt_tracker: prompt={prompt} must be at most '
+                     f'{rollout.tokens.shape[3]}, the positions of a window')
   tokens_PL = rollout.tokens[:, 0, 0, :prompt].astype(jnp.uint32) + jnp.uint32(1)
   powers = np.array([pow(0x9E3779B1, i + 1, 2**32) for i in range(prompt)], np.uint32)
   hash_P = jnp.sum(tokens_PL * powers[None], axis=1, dtype=jnp.uint32)

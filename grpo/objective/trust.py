@@ -47,7 +47,7 @@ def sapo(log_ratio_PGT: jax.Array, logp_PGT: jax.Array, advantages_PGT: jax.Arra
          mask_PGT: jax.Array, *, positive: float = 1.0, negative: float = 1.05) -> jax.Array:
   """-A (4 / tau) sigmoid(tau (r - 1)): a soft gate, sharper where A is negative.
 
-  Gao et al. 2025, arXiv:2511.20347 tau is `positive` where A > 0 and `negative`
+  Gao et al. 2025, arXiv:2511.20347. tau is `positive` where A > 0 and `negative`
   elsewhere. The weight on A grad logp is 4 r s (1 - s), which fades as exp(-tau |r - 1|).
   """
   del logp_PGT
@@ -106,7 +106,7 @@ def kl_cov(log_ratio_PGT: jax.Array, logp_PGT: jax.Array, advantages_PGT: jax.Ar
            mask_PGT: jax.Array, *, coef: float = 1.0, share: float = 2e-4) -> jax.Array:
   """-A r, plus coef |log r| on the share of tokens with the largest covariance.
 
-  Cui et al. 2025, arXiv:2505.22617 max(1, floor(share N)) of the N tokens are charged.
+  Cui et al. 2025, arXiv:2505.22617. max(1, floor(share N)) of the N tokens are charged.
   Where log r is 0, as at the first update of a batch, |log r| has gradient 0 and nothing happens.
   """
   loss_PGT = importance(log_ratio_PGT, logp_PGT, advantages_PGT, mask_PGT)
@@ -121,7 +121,7 @@ def covariance(logp_PGT: jax.Array, advantages_PGT: jax.Array, mask_PGT: jax.Arr
   """(A - mean A) (logp - mean logp) of each token, over the mask; no gradient.
 
   Large where a likely token is praised or an unlikely one blamed: that is where entropy is lost.
-  arXiv:2505.22617
+  arXiv:2505.22617.
   """
   def centred(x_PGT):
     return masked.clean(x_PGT, mask_PGT) - masked.mean(x_PGT, mask_PGT)

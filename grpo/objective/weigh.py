@@ -17,17 +17,18 @@ __all__ = ['prefix_share', 'uncertainty', 'admission']
 
 
 def prefix_share(facts: filters.Facts, tokens_PGT: jax.Array, mask_PGT: jax.Array) -> jax.Array:
-  """1 / (samples of the group with the same stream up to this token, this one included).
+  """1 / (samples of the group that train this token after the same stream, this one included).
 
   lambda-GRPO, arXiv:2509.21154: a step shared by many samples would count once for each
-  of them. A later accidental match does not count. Not the learnable lambda-GRPO of
+  of them. A later accidental match does not count, nor does a sample that does not train the
+  token, such as one without a score. Not the learnable lambda-GRPO of
   arXiv:2510.06870, which weighs lengths. Memory is G [P,G,T] arrays.
   """
   del facts
   same_PGGT = tokens_PGT[:, :, None] == tokens_PGT[:, None]
   same_PGGT = jax.lax.cummin(same_PGGT.astype(jnp.int32), axis=3)
-  count_PGT = jnp.sum(same_PGGT, axis=2)
-  return jnp.where(mask_PGT, 1.0 / count_PGT, 0.0)
+  count_PGT = jnp.sum(jnp.where(mask_PGT[:, None], same_PGGT, 0), axis=2)
+  return jnp.where(mask_PGT, 1.0 / jnp.maximum(count_PGT, 1), 0.0)
 
 
 def uncertainty(facts: filters.Facts, tokens_PGT: jax.Array, mask_PGT: jax.Array, *,
