@@ -1,6 +1,8 @@
 """One worker of a sweep: takes cells from a plan until none is left. Started by scripts/launch.py.
 
   python -m scripts.worker PLAN.json INDEX
+
+Nobody needs to call it: python -m scripts.sweep does.
 """
 
 import contextlib
@@ -13,6 +15,7 @@ import time
 import traceback
 
 from scripts import cells
+from scripts import cli
 from scripts import locks
 
 
@@ -133,8 +136,11 @@ def record_failure(workdir: pathlib.Path, name: str, launch: str, reason: str) -
 
 
 def main(argv):
+  if {'--help', '-h'} & set(argv[1:]):
+    print(__doc__.strip())
+    return
   if len(argv) != 3:
-    sys.exit('a part of scripts.sweep, which starts it: python -m scripts.worker PLAN INDEX')
+    cli.fail(cli.UsageError('needs PLAN.json and INDEX; python -m scripts.sweep starts it'))
   plan = json.loads(pathlib.Path(argv[1]).read_text(encoding='utf-8'))
   index = int(argv[2])
   cores = _pin(*((0, 1) if plan['apart'] else (index, plan['processes'])))
