@@ -9,6 +9,7 @@ from absl.testing import absltest
 from absl.testing import parameterized
 from ml_collections import config_flags
 
+from configs import sao
 from grpo import build
 from grpo import check
 
@@ -29,8 +30,9 @@ CHANGES = {
 def resolve(overrides: str = '', size: str = 'small'):
   """Nested dicts of configs/sao.py with the flags of a row, read as the commands read them."""
   values = flags.FlagValues()
-  given = ['train', f'--config={ROOT}/configs/sao.py:{size}', *shlex.split(overrides)]
-  config_flags.DEFINE_config_file('config', flag_values=values, lock_config=True, sys_argv=given)
+  given = ['train', *shlex.split(overrides)]
+  config_flags.DEFINE_config_dict('config', sao.get_config(size), flag_values=values,
+                                  lock_config=True, sys_argv=given)
   values(given)
   return build.plain(values.config)
 
