@@ -81,7 +81,9 @@ def _run_law(name, config):
   from grpo.study import laws
   from grpo.study import speed
   law, points, rates = laws.LAWS[name], [], speed.limits()
-  for value, work in law.points:
+  for i, (value, work) in enumerate(law.points, 1):
+    print(f'law {name}: point {i} of {len(law.points)}, {law.varied} = {value}', file=sys.stderr,
+          flush=True)
     out = speed.measure(config, _changed(work, _CHANGE.value), _STEPS.value, rates, law.alone)
     points.append(out)
     _emit(dict(law=name, varied=law.varied, value=value) | out)

@@ -53,7 +53,7 @@ def unknown(kind: str, name: str, known: Iterable[str],
   """Error for a name that does not exist: names the nearest one, by a part of it, or else all."""
   known = sorted(known)
   parts = {part(k): k for k in known}
-  near = difflib.get_close_matches(part(name), parts, n=5, cutoff=0.5)
+  near = difflib.get_close_matches(part(name), parts, n=5, cutoff=0.6)
   near.sort(key=lambda n: sorted(n) != sorted(part(name)))  # swapped letters before others
   hint = f'did you mean {parts[near[0]]!r}?' if near else f'known are {", ".join(known) or "none"}'
   return UsageError(f'no {kind} {name!r}: {hint}')

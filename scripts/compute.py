@@ -14,7 +14,6 @@ of their own.
 """
 
 import hashlib
-import importlib
 import math
 import os
 import pathlib
@@ -37,8 +36,8 @@ def names() -> list[str]:
 
 
 def part(name: str, kind: str) -> Any:
-  """Module `run` or `plot` of an experiment."""
-  return importlib.import_module(f'experiments.{name}.{kind}')
+  """Module `run` or `plot` of an experiment. Raises UsageError if it is not there."""
+  return experiment.module(name, kind)
 
 
 def code_hash(name: str) -> str:
@@ -130,6 +129,7 @@ def run(name: str, size: str, workdir: pathlib.Path, out: pathlib.Path, *, force
     force: compute also what is there.
     committed: whether results that lie in `out` already will do, whatever code made them.
   """
+  plot = part(name, 'plot')  # what cannot be drawn is refused before it is computed
   for folder, flag in ((workdir, 'workdir'), (out, 'out')):
     experiment.check_folder(folder, flag, name, size)
   code, path = code_hash(name), workdir / 'results.csv'
@@ -149,6 +149,6 @@ def run(name: str, size: str, workdir: pathlib.Path, out: pathlib.Path, *, force
       cells.write(path, frames.text(compute(name, size, code)))
     if apart:
       cells.write(out / 'results.csv', path.read_text(encoding='utf-8'))
-  plots.save(part(name, 'plot').figure(out), out / 'figure.png')
+  plots.save(plot.figure(out), out / 'figure.png')
   print(f'{name}: wrote {", ".join(FILES)} to {out}')
   return 0

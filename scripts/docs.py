@@ -6,7 +6,7 @@
 Methods: every config as a row of a table and a section. Tasks: see scripts/task_pages.py.
 
 Names and values come from configs/, formulas from the docstrings of the functions that a config
-names, and what neither can say (traps, other codes) from docs/notes.toml.
+names, and what neither can say (traps, other codes, where to read on) from docs/notes.toml.
 """
 
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ def notes() -> dict[str, Any]:
     raise cli.UsageError(f'docs/notes.toml: configs and entries differ in {", ".join(wrong)}')
   for name, note in data['methods'].items():
     missing = sorted({'neighbour', 'slots', 'traps'} - set(note))
-    unknown = sorted(set(note) - {'neighbour', 'slots', 'traps', *CODES})
+    unknown = sorted(set(note) - {'neighbour', 'slots', 'traps', 'more', *CODES})
     if missing or unknown or not note['traps']:
       raise cli.UsageError(f'{NOTES.name}, {name}: unknown {unknown}, lacks {missing or "a trap"}')
   return data
@@ -140,8 +140,9 @@ def _parameters(function):
 
 
 def formula(function: Any) -> str:
-  """Docstring of a function, without its list of arguments, and its defaults."""
-  text = re.split(r'\n(?:Args|Returns|Raises|Attributes):\n', inspect.getdoc(function))[0].rstrip()
+  """Docstring of a function, without its list of arguments, and its defaults; a class lists all."""
+  ends = r'\n(?:Args|Returns|Raises):\n'  # of a class the attributes are what a config sets
+  text = re.split(ends, inspect.getdoc(function))[0].rstrip()
   defaults = [f'{p.name}={_value(p.default)}' for p in _parameters(function)
               if p.kind is p.KEYWORD_ONLY and p.default is not p.empty and p.name not in DERIVED]
   file = function.__module__.replace('.', '/') + '.py'
@@ -151,10 +152,13 @@ def formula(function: Any) -> str:
 
 def about(name: str) -> tuple[str, str, str, str]:
   """Title, idea, source and remarks, from the docstring of a config."""
-  parts = inspect.getdoc(module(name)).split('\n\n')
+  parts = (inspect.getdoc(module(name)) or '').split('\n\n')
   title, _, idea = parts[0].partition(': ')
   rest = [' '.join(p.split()) for p in parts[1:] if 'python -m' not in p]
-  return title, idea or title, rest[0], ' '.join(rest[1:])
+  if not rest:
+    raise cli.UsageError(f'configs/{name}.py: its docstring needs a paragraph with the paper, or '
+                         'with "No paper: ..." and where the equation is')
+  return title, idea or title, rest[0].rstrip('.'), ' '.join(rest[1:])
 
 
 def paper(source: str) -> str:
@@ -184,11 +188,14 @@ def section(name: str, note: Mapping[str, Any]) -> list[str]:
   mine, plain = fields(name), fields(BASE)
   shown = differences(name, BASE) or [s for its in COLUMNS.values() for s in its if s != 'critic']
   lines = [f'## {name}', '', f'**{title}.** {idea[:1].upper()}{idea[1:]}', '',
-           f'Source: {source.rstrip(".")}. Config: [configs/{name}.py](../configs/{name}.py).']
+           f'Source: {source}. Config: [configs/{name}.py](../configs/{name}.py).']
   if note['neighbour']:
     lines[-1] += (f' Differs from [{note["neighbour"]}](#{note["neighbour"]}) in '
                   f'{", ".join(f"`{s}`" for s in note["slots"])}.')
-  lines += ['', *([remarks, ''] if remarks else []), '| slot | choice |', '|---|---|']
+  head = 'slot' if name == BASE else f'slot; all others as in [{BASE}](#{BASE})'
+  for text in filter(None, (remarks, note.get('more'))):
+    lines += ['', text]
+  lines += ['', f'| {head} | choice |', '|---|---|']
   lines += [f'| `{s}` | {", ".join(f"`{x}`" for x in _calls(s, mine[s], plain[s]))} |'
             for s in shown]
   texts = [formula(f) for s in shown for f in functions(s, mine[s])]
@@ -211,7 +218,7 @@ def page() -> str:
 
 def main(argv):
   del argv
-  code = 0
+  code, same = 0, []
   for path, made in ((PAGE, page()), (task_pages.PAGE, task_pages.page())):
     name = path.relative_to(cli.ROOT) if path.is_relative_to(cli.ROOT) else path
     if not outputs.CHECK.value:
@@ -220,9 +227,13 @@ def main(argv):
       continue
     old = path.read_text(encoding='utf-8').splitlines() if path.exists() else []
     diff = [*difflib.unified_diff(old, made.splitlines(), n=0, lineterm='')][3:]
-    if diff:
+    if not diff:
+      same.append(str(name))
+    else:
       print(f'{name} is out of date, first at {diff[0][:60]!r}: run python -m scripts.docs')
       code = 1
+  if same:
+    print(f'up to date: {", ".join(same)}')
   return code
 
 

@@ -28,6 +28,8 @@ from scripts import locks
 
 SIZES = ('smoke', 'small', 'full')
 FILES = ('results.csv', 'curves.csv', 'table.md', 'figure.png')
+# What the modules of an experiment must have; scripts/compute.py says what `run` is.
+NEEDED = dict(sweep=('cells', 'BASE', 'SCORE'), plot=('figure',), run=('rows',))
 IDENTITY = 'sweep.json'  # in a workdir: the experiment and the size that it belongs to
 
 
@@ -102,15 +104,25 @@ def names() -> list[str]:
 
 
 def experiment(name: str, part: str = 'sweep') -> Any:
-  """Module `sweep` or `plot` of an experiment. Raises UsageError, with the nearest name."""
+  """Module `sweep` or `plot` of what is trained. Raises UsageError, with the nearest name."""
   if name not in names():
     if (cli.ROOT / 'experiments' / name / 'run.py').is_file():
       raise cli.UsageError(f'{name} is computed and not trained: python -m scripts.figures '
                            f'--name={name}')
     raise cli.unknown('experiment', name, names())
+  return module(name, part)
+
+
+def module(name: str, part: str) -> Any:
+  """A module of an experiment that is there. Raises UsageError if it is not, or lacks a name."""
   if not (cli.ROOT / 'experiments' / name / f'{part}.py').is_file():
     raise cli.UsageError(f'experiments/{name} has no {part}.py, see CONTRIBUTING.md')
-  return importlib.import_module(f'experiments.{name}.{part}')
+  found = importlib.import_module(f'experiments.{name}.{part}')
+  missing = [key for key in NEEDED[part] if not hasattr(found, key)]
+  if missing:
+    raise cli.UsageError(f'experiments/{name}/{part}.py has no {", ".join(missing)}, see '
+                         'CONTRIBUTING.md')
+  return found
 
 
 def lacks(name: str) -> str:
@@ -130,14 +142,14 @@ def report(name: str, folder: pathlib.Path) -> str:
   Returns:
     The main table, for a terminal.
   """
-  module = experiment(name)
+  sweep = experiment(name)
   rows, curves = tables.read(folder / 'results.csv'), tables.read(folder / 'curves.csv')
-  compared = module.rows(rows, curves) if hasattr(module, 'rows') else rows
-  made = tables.blocks(compared, base=module.BASE, score=module.SCORE,
-                       words=vars(module).get('WORDS', tables.WORDS))
-  equal = tables.blocks(tables.equal_flops(curves, rows), base=module.BASE, score='success_flops')
-  head = f'{name}: {module.SCORE}, arms against {module.BASE}'
-  what = 'The same' if module.SCORE.startswith('success') else 'Success'
+  compared = sweep.rows(rows, curves) if hasattr(sweep, 'rows') else rows
+  made = tables.blocks(compared, base=sweep.BASE, score=sweep.SCORE,
+                       words=vars(sweep).get('WORDS', tables.WORDS))
+  equal = tables.blocks(tables.equal_flops(curves, rows), base=sweep.BASE, score='success_flops')
+  head = f'{name}: {sweep.SCORE}, arms against {sweep.BASE}'
+  what = 'The same' if sweep.SCORE.startswith('success') else 'Success'
   cells.write(folder / 'table.md', '\n'.join([
       f'## {head}', '', tables.NOTES, '', tables.markdown(made),
       f'## {what} at equal FLOPs, those of the cheapest run of each setting', '',

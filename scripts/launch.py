@@ -17,6 +17,7 @@ import time
 
 from scripts import cells
 from scripts import cli
+from scripts import pace
 from scripts import worker
 
 _PLAIN_EVERY = 15.0  # seconds between lines where the output is not a terminal
@@ -173,7 +174,8 @@ class Launcher:
     return self.start(self.folder / 'plan.json', index, self.folder / f'worker-{index}.log')
 
   def _report(self, index):
-    return cells.read(self.folder / f'worker-{index}.json') or dict(cell=None, fraction=0, work=0)
+    return cells.read(self.folder / f'worker-{index}.json') or dict(
+        cell=None, fraction=0, work=0, done=0, seconds=0)
 
   def _line(self, failed):
     """What stands on the live line."""
@@ -181,17 +183,18 @@ class Launcher:
     done = [n for n in self.plan if cells.result_path(self.workdir, n).exists()]
     settled = set(done) | set(failed)
     cost = lambda names: sum(self.plan[n].cost for n in names)
-    ready = cost(settled - self.skipped) + sum(
-        self.plan[r['cell']].cost * r['fraction'] for r in reports
-        if r['cell'] and r['cell'] not in settled)
-    left = cost(set(self.plan) - self.skipped) - ready
+    running = {r['cell']: r['fraction'] for r in reports if r['cell'] and r['cell'] not in settled}
+    ready = cost(settled) + sum(self.plan[n].cost * x for n, x in running.items())
     seconds = time.monotonic() - self.begin
     rate = (self.past + sum(r['work'] for r in reports)) / seconds
     runs = lambda names: sum(len(self.plan[n].seeds) for n in names)
     parts = [f'cells {len(done)}/{len(self.plan)}', f'runs {runs(done)}/{runs(self.plan)}',
-             f'{rate:.1f} steps/s', f'{clock(seconds)} gone']
-    if left > 0:
-      parts.append(f'{clock(seconds * left / ready)} left' if ready > 0 else 'time left unknown')
+             f'{100 * ready / cost(self.plan):.0f}%', f'{rate:.1f} steps/s',
+             f'{clock(seconds)} gone']
+    if waits := set(self.plan) - settled:
+      left = pace.left(reports, cost(waits - set(running)))
+      parts.append('cloning or compiling, time left unknown' if left is None else
+                   f'{clock(left)} left')
     if failed:
       parts.append(f'{len(failed)} FAILED')
     return ' | '.join(parts)

@@ -158,6 +158,7 @@ def main(argv):
   if PAGE.read_text(encoding='utf-8') != made:
     print(f'{PAGE.relative_to(cli.ROOT)} is out of date: run python -m scripts.llm_size')
     return 1
+  print(f'up to date: {PAGE.relative_to(cli.ROOT)}')
   return 0
 
 

@@ -9,9 +9,11 @@ The first line is the prompt. Each other one has the action, `(expert: ...)` whe
 expert would have done something else, what was seen then, and the reward. For `horizon` a line ends
 with V*, the exact probability of success if the expert goes on from there. With --workdir the
 episode is one of the newest checkpoint of a run by scripts.train (its first seed), on its config.
+Where the rules are explained is said on stderr.
 """
 
 import pathlib
+import sys
 
 from absl import flags
 
@@ -47,6 +49,7 @@ def main(argv):
   from grpo import build
   from grpo import check
   from grpo import keys
+  from grpo import tasks
   from grpo.learn import pretrained
   from grpo.study import evaluation
   from grpo.study import play
@@ -65,6 +68,9 @@ def main(argv):
     actor = build.actor(config)
     act = play.uniform(actor.task) if _POLICY.value == 'random' else actor.task.expert
     turns = play.turns(actor.task, act, key, **actor.knobs)
+  name = config['task']['name']
+  page = f'docs/tasks.md#{name}' if name in tasks.__all__ else 'docs/llm.md'
+  print(f'{name}: rules and knobs are in {page}', file=sys.stderr, flush=True)
   expert, value, advice = jax.jit(actor.task.expert), _values(actor), ''
   for i, turn in enumerate(turns):
     note = '' if turn.action == advice else f'   (expert: {advice})'

@@ -87,7 +87,8 @@ def main(argv):
 
   try:
     out = loop.run(config, seeds=seeds, workdir=workdir, cache=workdir / 'cache',
-                   sinks=_sinks(config, workdir), on_progress=on_progress, audit=audit)
+                   sinks=_sinks(config, workdir), on_progress=on_progress, audit=audit,
+                   on_stage=line.stage if line is not None else lambda text: None)
   except loop.Stopped as stopped:
     print(stopped)
     return 128 + stopped.signum

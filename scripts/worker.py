@@ -1,6 +1,8 @@
 """One worker of a sweep: takes cells from a plan until none is left. Started by scripts/launch.py.
 
   python -m scripts.worker PLAN.json INDEX
+
+Nobody needs to call it: python -m scripts.sweep does.
 """
 
 import contextlib
@@ -13,7 +15,9 @@ import time
 import traceback
 
 from scripts import cells
+from scripts import cli
 from scripts import locks
+from scripts import pace
 
 
 def _pin(index, processes):
@@ -37,6 +41,8 @@ class Worker:
     self.parent = os.getppid()
     self.report_path = self.workdir / 'launches' / plan['launch'] / f'worker-{index}.json'
     self.work = 0      # steps of all runs of finished cells
+    self.done, self.seconds = 0.0, 0.0  # cost of the cells with a result, and what they took
+    self.begin, self.clock = 0.0, pace.Clock()  # of the cell that runs
     self.written = 0.0
     self.programs = {}
 
@@ -50,19 +56,22 @@ class Worker:
     if not force and now - self.written < 0.5:
       return
     self.written = now
-    runs = len(self.cells[name].seeds) if name else 0
+    runs, cost = (len(self.cells[name].seeds), self.cells[name].cost) if name else (0, 0.0)
     cells.write(self.report_path, json.dumps(dict(
-        cell=name, fraction=step / steps if steps else 0.0, work=self.work + step * runs)))
+        cell=name, fraction=step / steps if steps else 0.0, work=self.work + step * runs, cost=cost,
+        spent=now - self.begin, whole=self.clock.whole(), done=self.done, seconds=self.seconds)))
 
   def run(self, name):
     """Runs one cell and stores its result, or the reason why there is none."""
     cell, begin = self.cells[name], time.monotonic()
+    self.begin, self.clock = begin, pace.Clock()
     last = 0
     self.report(name)
 
     def on_progress(step, steps):
       nonlocal last
       last = step
+      self.clock.at(time.monotonic() - begin, step / steps)
       self.report(name, step, steps, force=False)
       if os.getppid() != self.parent:
         sys.exit('the launcher is gone')
@@ -75,6 +84,7 @@ class Worker:
           cell=cell.to_json(), config_hash=cells.config_hash(cells.resolve(cell)), timing=timing)
       cells.write(cells.result_path(self.workdir, name), json.dumps(data, indent=1) + '\n')
       cells.failure_path(self.workdir, name).unlink(missing_ok=True)
+      self.done, self.seconds = self.done + cell.cost, self.seconds + timing['seconds']
     except Exception as error:  # any failure is recorded, and the other cells go on
       traceback.print_exc()
       reason = f'{type(error).__name__}: {" ".join(str(error).split())}'
@@ -133,8 +143,11 @@ def record_failure(workdir: pathlib.Path, name: str, launch: str, reason: str) -
 
 
 def main(argv):
+  if {'--help', '-h'} & set(argv[1:]):
+    print(__doc__.strip())
+    return
   if len(argv) != 3:
-    sys.exit('a part of scripts.sweep, which starts it: python -m scripts.worker PLAN INDEX')
+    cli.fail(cli.UsageError('needs PLAN.json and INDEX; python -m scripts.sweep starts it'))
   plan = json.loads(pathlib.Path(argv[1]).read_text(encoding='utf-8'))
   index = int(argv[2])
   cores = _pin(*((0, 1) if plan['apart'] else (index, plan['processes'])))

@@ -124,6 +124,8 @@ class AuditTest(parameterized.TestCase):
     self.assertLen([r for r in rows if r['part'] == 'turn'], (len(ONLY) + 1) * TURNS)
     text = audit_report.text(rows)
     self.assertIn('group z-score (GRPO)', text)
+    undefined = [r | dict(cosine=float('nan')) for r in rows]  # its interval may be defined still
+    self.assertRegex(audit_report.text(undefined), r'\(GRPO\) +-  +\d\.\d\d ±')
     self.assertLen(audit_report.figure(rows).subfigs, 2)
 
   @parameterized.parameters(

@@ -1,11 +1,15 @@
 """The benchmark: what it says is the least work, its laws, its task and its command line."""
 
+import contextlib
 import dataclasses
+import io
 import json
 import os
 import subprocess
 import sys
+from unittest import mock
 
+from absl import flags
 from absl.testing import absltest
 from absl.testing import parameterized
 import jax
@@ -20,6 +24,7 @@ from grpo.study import machine
 from grpo.study import plain
 from grpo.study import speed
 from grpo.study import work as works
+from scripts import bench
 
 TINY = works.Work(layers=1, hidden=4, heads=2, kv_heads=1, head_dim=2, mlp=3, vocab=16, prompts=2,
                   group=3, prompt=2, completion=3)
@@ -143,6 +148,18 @@ class CommandTest(absltest.TestCase):
                 'bandwidth_gb_s', 'share_step'):
       self.assertGreater(line[key], 0.0, key)
     self.assertTrue(line['finite'])
+
+  def test_a_law_says_where_it_is(self):
+    law = laws.Law('group', [(2, TINY), (4, TINY)], 'step_s', (2.0,))
+    flags.FLAGS.mark_as_parsed()
+    with (mock.patch.dict(laws.LAWS, group=law), mock.patch.object(speed, 'limits', dict),
+          mock.patch.object(speed, 'measure', lambda *x: dict(step_s=1.0)),
+          contextlib.redirect_stdout(io.StringIO()) as out,
+          contextlib.redirect_stderr(io.StringIO()) as err):
+      bench._run_law('group', None)
+    self.assertEqual(err.getvalue(), 'law group: point 1 of 2, group = 2\n'
+                     'law group: point 2 of 2, group = 4\n')
+    self.assertLen(out.getvalue().splitlines(), 3)  # what is measured, and nothing else
 
   def test_bad_input_is_one_line(self):
     for flag, words in (('--case=smal', "'small'"), ('--law=grup', "'group'"),

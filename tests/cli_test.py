@@ -142,6 +142,18 @@ class CliTest(parameterized.TestCase):
 
   def test_unknown_lists_all_when_nothing_is_near(self):
     self.assertEqual(str(cli.unknown('arm', 'zzz', ['b', 'a'])), "no arm 'zzz': known are a, b")
+    self.assertEqual(str(cli.unknown('experiment', 'nosuch', ['knobs', 'snr'])),
+                     "no experiment 'nosuch': known are knobs, snr")
+
+  def test_a_worker_says_what_it_is(self):
+    call = lambda *more: subprocess.run([sys.executable, '-m', 'scripts.worker', *more],
+                                        cwd=cli.ROOT, text=True, capture_output=True)
+    out = call('--help')
+    self.assertEqual((out.returncode, out.stderr), (0, ''))
+    self.assertIn('python -m scripts.sweep', out.stdout)
+    out = call()
+    self.assertEqual((out.returncode, out.stdout), (2, ''))
+    self.assertRegex(out.stderr, r'^worker: needs PLAN.json and INDEX; .*\n$')
 
 
 if __name__ == '__main__':

@@ -35,6 +35,19 @@ class DocsTest(absltest.TestCase):
     self.check(r'scripts\.figures --name=(\w+)',
                lambda _, name: ROOT / 'experiments' / ('' if name == 'all' else f'{name}/plot.py'))
 
+  def test_the_readme_names_the_commands(self):
+    text = (ROOT / 'README.md').read_text(encoding='utf-8')
+    named = re.search(r'^The commands are (.*?);', text, re.MULTILINE | re.DOTALL)[1]
+    runs = [p.stem for p in (ROOT / 'scripts').glob('*.py')
+            if "\nif __name__ == '__main__':\n" in p.read_text(encoding='utf-8')]
+    self.assertEqual(re.findall(r'`(\w+)`', named), sorted(set(runs) - {'worker'}))
+
+  def test_every_experiment_redraws_its_figure(self):
+    for folder in sorted(p.parent for p in (ROOT / 'experiments').glob('*/README.md')):
+      text = (folder / 'plot.py').read_text(encoding='utf-8')
+      self.assertIn(f'  python -m experiments.{folder.name}.plot  ', text)
+      self.assertRegex(text, r"__main__':(\n  .*)*\n  plots.save\(figure\(.*'figure.png'\)")
+
   def test_make_targets_exist(self):
     targets = re.findall(r'^([a-z][\w-]*):', (ROOT / 'Makefile').read_text(), re.M)
     for doc in DOCS:

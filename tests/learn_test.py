@@ -54,7 +54,10 @@ class LoopTest(parameterized.TestCase):
       expected = loop.run(config, seeds=[3, 5], workdir=whole)
       with self.assertRaises(Interrupt):
         loop.run(config, seeds=[3, 5], workdir=broken, on_progress=interrupt)
-      actual = loop.run(config, seeds=[3, 5], workdir=broken)
+      said = []
+      actual = loop.run(config, seeds=[3, 5], workdir=broken, on_stage=said.append)
+      self.assertEqual(said, ['compiling the training program',
+                              'training; the first numbers are those of step 3'])
       for key, value in expected.items():
         np.testing.assert_array_equal(actual[key], value, key)
       machine = sinks.read(broken / 'machine.jsonl')

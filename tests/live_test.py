@@ -105,6 +105,20 @@ class LiveTest(parameterized.TestCase):
     one = [r for r in frames.where(records, seed=3) if not r['part'].startswith('critic')]
     self.assertLen(live.figure(one).axes, 4)
 
+  def test_what_is_bounded_or_undefined(self):
+    row = dict(part='episode', estimator=audit.OWN, seed=3, success=0.5, sign=0.1, sign_low=-0.2,
+               sign_high=0.3, noise=None, noise_low=0.0, noise_high=0.78, snr=2.0, snr_low=1.0,
+               snr_high=3.0, step_cosine=1.01, step_cosine_low=0.8, step_cosine_high=1.4)
+    records = [row | dict(step=step) for step in (0, 1, 2)]
+    line = live.text(records).splitlines()[-1]
+    self.assertEqual(line.split()[1:], '1.01 ± 0.30 2.00 ± 1.00 0.10 ± 0.25 -'.split())
+    self.assertEqual(line.index('-'), 40 + 3 * 15 + 5)  # no interval of it, in its column
+    drawn = live.figure(records).axes
+    for ax, (low, high) in zip(drawn, ((0.8, 1), (1, 3), (0, 0.3))):
+      band = ax.collections[0].get_paths()[0].vertices[:, 1]
+      self.assertEqual((band.min(), band.max()), (low, high))
+    self.assertTrue(all(x == round(x) for x in drawn[0].get_xticks()), drawn[0].get_xticks())
+
   @parameterized.parameters(
       (dict(audit__every=3, log_every=2, steps=4), 'multiple of log_every=2'),
       (dict(audit__group=1), 'audit.group: must be at least 2'),

@@ -4,6 +4,7 @@ import contextlib
 import io
 import pathlib
 import tempfile
+import types
 from unittest import mock
 
 from absl import flags
@@ -75,8 +76,32 @@ class MethodsDocsTest(parameterized.TestCase):
             contextlib.redirect_stdout(out)):
         self.assertEqual(docs.main([]), 1)
       self.assertEqual(page.read_text(), 'old\n')
-    self.assertLen(out.getvalue().splitlines(), 1)
-    self.assertIn('python -m scripts.docs', out.getvalue())
+    old, well = out.getvalue().splitlines()
+    self.assertIn('python -m scripts.docs', old)
+    self.assertEqual(well, 'up to date: docs/tasks.md')
+
+  def test_a_source_ends_in_one_full_stop_and_has_to_be_there(self):
+    said = 'Mine: it is new.\n\n{}\n\n  python -m scripts.train --config=configs/mine.py:smoke'
+    for text, want in (('No paper: section 2 of NOTES.', 'No paper: section 2 of NOTES'),
+                       ('arXiv:2402.03300, eq. 3', 'arXiv:2402.03300, eq. 3')):
+      with mock.patch.object(docs, 'module', lambda _, t=text: types.SimpleNamespace(
+          __doc__=said.format(t))):
+        self.assertEqual(docs.about('mine')[2], want)
+    for text in ('Mine: it is new.', None):
+      with mock.patch.object(docs, 'module', lambda _, t=text: types.SimpleNamespace(__doc__=t)):
+        with self.assertRaisesRegex(cli.UsageError, 'configs/mine.py: .* "No paper: ..."'):
+          docs.about('mine')
+    self.assertNotRegex(docs.PAGE.read_text(encoding='utf-8'), r'(?<!\.)\.\. ')
+
+  def test_inherited_slots_and_fields_of_a_critic_are_explained(self):
+    page = docs.PAGE.read_text(encoding='utf-8')
+    section = lambda name: page.split(f'\n## {name}\n')[1].split('\n## ')[0]
+    self.assertIn('| slot; all others as in [grpo](#grpo) | choice |', section('gspo'))
+    self.assertIn('| slot | choice |', section('grpo'))
+    for text in ('updates: K, critic passes', 'warmup: steps in which only the critic learns',
+                 'freeze: parameters whose path', '(sao.md)', 'lambda 1 (`critic.lam`)'):
+      self.assertIn(text, section('sao'))
+    self.assertIn("  lam: lambda of the critic's targets", section('ppo'))
 
   def test_a_config_without_notes_is_refused(self):
     with mock.patch.object(docs, 'names', lambda: ['grpo', 'nothing']):

@@ -70,7 +70,8 @@ class PlayTest(absltest.TestCase):
         [sys.executable, '-m', 'scripts.play', '--config=configs/grpo.py:smoke,horizon', *flags],
         cwd=ROOT, text=True, capture_output=True)
     out = play_it('--seed=3')
-    self.assertEqual(out.returncode, 0, out.stderr)
+    self.assertEqual((out.returncode, out.stderr),
+                     (0, 'horizon: rules and knobs are in docs/tasks.md#horizon\n'))
     start, *lines = out.stdout.splitlines()
     self.assertRegex(start, r'^ok:m0 C\d   V\* 1\.000$')
     self.assertLen(lines, 8)

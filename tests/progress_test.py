@@ -53,6 +53,22 @@ class ProgressTest(absltest.TestCase):
     self.assertEqual(self.out.getvalue(), 'step 95/100  95%\n'
                      'step 96/100  96% | 0.5 steps/s | 8s left\n')
 
+  def test_what_goes_on_before_there_are_numbers(self):
+    for terminal, want in ((False, 'step 0/100 | cloning\nstep 0/100 | compiling\nstep 5/100   5%\n'
+                                   'step 10/100  10% | 2.5 steps/s | 36s left\n'),
+                           (True, '\rstep 0/100 | cloning\x1b[K\rstep 0/100 | compiling\x1b[K'
+                                  '\rstep 5/100   5%\x1b[K'
+                                  '\rstep 10/100  10% | 2.5 steps/s | 36s left\x1b[K\n')):
+      with self.bar(terminal, every=2) as bar:
+        bar.stage('cloning')
+        self.now = 30.0
+        bar.stage('compiling')
+        self.now = 90.0  # of which training took little
+        bar.update(5)
+        self.now = 92.0
+        bar.update(10)
+      self.assertEqual(self.out.getvalue(), want)
+
   def test_words(self):
     self.assertEqual([progress._short(x) for x in (0.1234, 999.4, 999.6, 12345, 3e9, 3e12)],
                      ['0.123', '999', '1k', '12.3k', '3G', '3e+03G'])

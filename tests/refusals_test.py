@@ -3,6 +3,7 @@
 from concurrent import futures
 import contextlib
 import errno
+import importlib
 import io
 import json
 import os
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from unittest import mock
 
 from absl.testing import absltest
@@ -21,6 +23,7 @@ from grpo import build
 from grpo.study import evaluation
 from scripts import cells
 from scripts import cli
+from scripts import compute
 from scripts import experiment
 from scripts import launch
 from tests import fake_runner
@@ -144,6 +147,13 @@ class FolderTest(parameterized.TestCase):
     with mock.patch.object(cli, 'ROOT', root), self.assertRaisesRegex(
         cli.UsageError, 'experiments/mine has no plot.py, see CONTRIBUTING.md$'):
       experiment.experiment('mine', 'plot')
+    with mock.patch.object(importlib, 'import_module', return_value=types.SimpleNamespace(cells=0)):
+      with mock.patch.object(cli, 'ROOT', root), self.assertRaisesRegex(
+          cli.UsageError, 'experiments/mine/sweep.py has no BASE, SCORE, see CONTRIBUTING.md$'):
+        experiment.experiment('mine')
+      refused = mock.patch.object(compute, 'compute', side_effect=AssertionError('it began'))
+      with refused, self.assertRaisesRegex(cli.UsageError, 'snr/plot.py has no figure'):
+        compute.run('snr', 'smoke', root / 'w', root / 'w')
 
   def test_a_workdir_of_a_single_run(self):
     workdir = fake_runner.folder(self)

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from unittest import mock
 
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -126,28 +125,6 @@ class OrderTest(absltest.TestCase):
     held.free()
 
 
-class LiveTest(absltest.TestCase):
-
-  def test_plain_lines_are_few_and_the_last_is_shown(self):
-    out = io.StringIO()
-    live = launch.Live(out)
-    for i in range(5):
-      live.show(f'line {i}')
-    live.show('end', last=True)
-    self.assertEqual(out.getvalue(), 'line 0\nend\n')
-
-  def test_terminal_line_is_redrawn(self):
-    out = io.StringIO()
-    with mock.patch.object(out, 'isatty', lambda: True):
-      live = launch.Live(out)
-    live.show('one')
-    live.show('two', last=True)
-    self.assertEqual(out.getvalue(), '\r\x1b[Kone\r\x1b[Ktwo\n')
-
-  def test_clock(self):
-    self.assertEqual([launch.clock(x) for x in (0, 59.6, 3723)], ['0:00', '1:00', '1:02:03'])
-
-
 class LaunchTest(parameterized.TestCase):
 
   def setUp(self):
@@ -239,7 +216,7 @@ class SweepTest(absltest.TestCase):
     folder = fake_runner.folder(self)
     with contextlib.redirect_stderr(io.StringIO()) as live:
       straight, text = self.here(folder / 'a', processes=2)
-    self.assertRegex(live.getvalue(), r'cells 12/12 \| runs 24/24 \| [\d.]+ steps/s')
+    self.assertRegex(live.getvalue(), r'cells 12/12 \| runs 24/24 \| 100% \| [\d.]+ steps/s')
     self.assertEqual(straight, 0)
     self.assertIn('is not distinguishable from grpo', text)
 

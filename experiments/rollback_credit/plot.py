@@ -84,7 +84,7 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
       ax.set_xticks(range(len(names)), [n.replace('undo ', 'b = ') for n in names], rotation=20)
       ax.set_title(f'{label}, step {step:g}', fontsize=7)
       if key == 'noise':
-        ax.set_yscale('log')
+        plots.log_scale(ax)
   handles, labels = axes[0, 0].get_legend_handles_labels()
   fig.legend(handles, labels, loc='outside upper center', ncols=5, fontsize=6)
   return fig

@@ -40,7 +40,7 @@ def figure(folder: str | pathlib.Path = HERE) -> Figure:
     if x != 'visibility':
       ax.set_xscale('log', base=2)
     if y == 'snr':
-      ax.set_yscale('log')
+      plots.log_scale(ax)
     ax.set_title(title)
     ax.set_xlabel(dict(horizon='steps T', visibility='visibility v', decisive='decisive steps K',
                        noise='error of the noisy critic')[x])

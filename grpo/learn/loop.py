@@ -125,7 +125,7 @@ def _trace(programs, seeds, values, params, frozen):
 
 
 def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_progress=None,
-        on_bad: str = 'stop', audit=None):
+        on_stage=lambda text: None, on_bad: str = 'stop', audit=None):
   """Trains all seeds of a config, in one program.
 
   A folder that holds a checkpoint of the same config is continued; the result is the same, bit for
@@ -139,6 +139,7 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
     cache: folder for warm starts; None recomputes them.
     sinks: functions (resume step or None) -> further metric sink, see learn/sinks.py.
     on_progress: called with (step, dict of numbers pooled over seeds).
+    on_stage: called with what is begun before the first numbers come, as text.
     on_bad: 'stop' ends the run when a loss or gradient of any seed is not finite; 'freeze' lets the
       others go on, and the seed keeps its last good parameters to the end.
     audit: function (step, policy parameters, critic parameters or None) -> records for audit.jsonl
@@ -175,11 +176,14 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
   evaluate = actors.programs(json.dumps(subset, sort_keys=True), used)[0]
   used_values = tuple(v for n, v in zip(names, values) if n in used)
 
+  if c['clone']['steps']:
+    on_stage('cloning the expert')
   params, clone_info = actors.warm_start(c, seeds, settings=settings, cache=cache)
   # As host arrays these may go to any mesh, also one that spans processes.
   params = logs.fetch(params) if given is None else given
   fresh = programs.initial(np.asarray(seeds, np.int32), params, values, frozen)
   del given, params
+  on_stage('compiling the training program')
   with contextlib.closing(recorder), signals.Stop() as stop:
     state, history = recorder.restore(fresh)
     if not history:
@@ -189,11 +193,14 @@ def run(config, *, seeds, settings=None, workdir=None, cache=None, sinks=(), on_
       if every:
         recorder.audit(0, audit, state)
     at, pending = history[-1]['step'], None
+    first = at + c['log_every']
     if on_bad == 'stop' and _blamed(history):
       _refuse(history, seeds)
     while at < c['steps'] and not distributed.agree(bool(stop)):
       state, metrics, note = programs.stretch(state, values, frozen)
       at += c['log_every']
+      if at == first:
+        on_stage(f'training; the first numbers are those of step {at}')
       scores = evaluate(state.params, state.key, at, used_values, frozen)
       if pending is not None:
         history.append(recorder.write(*pending, on_progress))

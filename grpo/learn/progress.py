@@ -55,12 +55,17 @@ class Progress:
     if self._mark is self._began:
       self._mark = (now, step, tokens)
     if self._live:
-      width = shutil.get_terminal_size().columns - 1
-      self._stream.write('\r' + self._line[:width] + '\x1b[K')
-      self._stream.flush()
-      self._open = True
+      self._redraw()
     elif now - self._said >= self._every:
       self._plain(now)
+
+  def stage(self, text: str) -> None:
+    """Says what goes on while there are no numbers yet, such as compilation."""
+    self._line = f'{self._unit} {self._began[1]}/{self._total} | {text}'
+    if self._live:
+      self._redraw()
+    else:
+      self._plain(-float('inf'))
 
   def note(self, text: str) -> None:
     """Prints a line of its own above the live one."""
@@ -78,6 +83,12 @@ class Progress:
     elif self._line and not self._live:
       self._plain(self._clock())
     self._line = ''
+
+  def _redraw(self):
+    width = shutil.get_terminal_size().columns - 1
+    self._stream.write('\r' + self._line[:width] + '\x1b[K')
+    self._stream.flush()
+    self._open = True
 
   def _plain(self, now):
     self._stream.write(self._line + '\n')

@@ -37,8 +37,9 @@ def text(rows: Sequence[Row]) -> str:
     names = [k.removesuffix('_cosine') for k in judge.MEASURES]
     out.append(f'{"":40}' + '  '.join(f'{n:>12}' for n in names))
     for r in chosen:
-      cells = [f'{_number(r[k])} ±{_number(_half(r, k)).strip():>5}' for k in judge.MEASURES]
-      out.append(f'{r["estimator"]:40}' + '  '.join(f'{c:>12}' for c in cells))
+      cells = [f'{_number(r[k])}' if math.isnan(r[k]) else  # no point, no interval of it
+               f'{_number(r[k])} ±{_number(_half(r, k)).strip():>5}' for k in judge.MEASURES]
+      out.append(f'{r["estimator"]:40}' + '  '.join(f'{c:12}' for c in cells))
     out.append('')
   return '\n'.join(out)
 
@@ -70,9 +71,9 @@ def figure(rows: Sequence[Row]) -> figures.Figure:
   axes = top.subplots(1, len(_PANELS))
   at = np.arange(len(chosen))
   for ax, (key, label) in zip(axes, _PANELS, strict=True):
-    value = np.array([r[key] for r in chosen])
-    error = np.maximum(np.nan_to_num([value - [r[f'{key}_low'] for r in chosen],
-                                      [r[f'{key}_high'] for r in chosen] - value]), 0)
+    value, low, high = (np.clip([r[f'{key}{end}'] for r in chosen], *judge.BOUNDS[key])
+                        for end in ('', '_low', '_high'))
+    error = np.maximum(np.nan_to_num([value - low, high - value]), 0)
     ax.errorbar(value, at, xerr=error, fmt='o', color='#0072B2', elinewidth=0.7, markersize=2.5)
     ax.set_yticks(at, [r['estimator'] for r in chosen] if ax is axes[0] else [''] * len(at),
                   fontsize=5)
@@ -100,5 +101,5 @@ def _line(ax, rows, look, x, y):
     if line:
       ax.plot(*zip(*line), label=name, **style)
   ax.set_xlabel(dict(turn='turn', step='training step').get(x, x))
-  if x in ('turn', 'step'):
+  if x in ('turn', 'step', 'horizon'):
     plots.whole(ax)

@@ -18,8 +18,10 @@ import numpy as np
 
 from grpo.study import judge
 
-__all__ = ['rows', 'measure']
+__all__ = ['rows', 'measure', 'BOUNDS']
 
+BOUNDS = dict(explained_value=(-math.inf, 1), explained_return=(-math.inf, 1), rank=(-1, 1),
+              error=(0, math.inf))  # see judge.BOUNDS
 _SMALL = 1e-5
 
 

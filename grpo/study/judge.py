@@ -24,13 +24,18 @@ undefined is NaN. Intervals are percentiles of the bootstrap over batches.
 
 from collections.abc import Sequence
 import dataclasses
+import math
 
 import numpy as np
 
-__all__ = ['Evidence', 'MEASURES', 'rows']
+__all__ = ['Evidence', 'MEASURES', 'BOUNDS', 'rows']
 
 MEASURES = ('cosine', 'step_cosine', 'snr', 'bias', 'offset', 'scale', 'noise', 'sign', 'rank',
             'leakage')
+# What a measure can be; an estimate from few batches, or its interval, may reach beyond. A picture
+# ends there.
+BOUNDS = dict(cosine=(-1, 1), step_cosine=(-1, 1), snr=(0, math.inf), bias=(0, 1),
+              offset=(0, math.inf), noise=(0, math.inf), sign=(0, 1), rank=(-1, 1), leakage=(0, 1))
 _SMALL = 1e-6
 
 

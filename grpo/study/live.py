@@ -37,7 +37,6 @@ _CREDIT = ('sample.temperature', 'method.shape.', 'method.chunk.', 'method.retur
            'method.advantages.')
 _PANELS = (('step_cosine', 'cosine of one batch'), ('snr', 'SNR of the gradient'),
            ('sign', 'wrong sign'), ('noise', 'noise over signal'))
-_BOUNDS = dict(step_cosine=(-1, 1), sign=(0, 1))  # an interval of few seeds may reach beyond
 
 
 def of(config, seeds: Sequence[int], settings: Mapping[str, Sequence[float]] | None = None):
@@ -153,8 +152,8 @@ def text(records: Sequence[Mapping[str, Any]]) -> str:
   for name, in frames.unique(now, 'estimator'):
     each = [_interval(frames.where(now, estimator=name), k) for k, _ in _PANELS]
     out.append(f'{name:40}' + '  '.join(
-        f'{p:6.2f} ±{(high - low) / 2:5.2f}'.replace('nan', '  -') if p == p else f'{"-":>6}'
-        for p, low, high in each))
+        f'{"-":>6}{"":7}' if math.isnan(p) else  # without a point there is no interval of it
+        f'{p:6.2f} ±{(high - low) / 2:5.2f}'.replace('nan', '  -') for p, low, high in each))
   for r in frames.where(records, step=last, part='critic'):
     out.append(f'critic of seed {r["seed"]}: ' + ', '.join(
         f'{k} {r[k]:.2f}' for k in ('explained_value', 'error', 'rank', 'dead')
@@ -171,17 +170,18 @@ def figure(records: Sequence[Mapping[str, Any]]) -> figures.Figure:
   names = [n for n in (audit.OWN, *NEAR, *_NEAR_TRAINED) if n in known and n != audit.TRUTH][:8]
   for ax, (key, label) in zip(axes[:2].ravel(), _PANELS, strict=True):
     for name, style in plots.looks(names).items():
-      _band(ax, _lines(records, key, 'episode', name), name, style, _BOUNDS.get(key))
+      _band(ax, _lines(records, key, 'episode', name), name, style, judge.BOUNDS[key])
     ax.set_ylabel(label)
     plots.whole(ax)
     ax.set_xlabel('training step')
   if critic:
     for name, style in plots.looks(('explained_value', 'explained_return', 'rank')).items():
-      _band(axes[2, 0], _lines(records, name, 'critic'), name, style)
+      _band(axes[2, 0], _lines(records, name, 'critic'), name, style, health.BOUNDS[name])
     axes[2, 0].set_ylim(-1, 1.05)
     axes[2, 0].set_ylabel('critic, share')
     axes[2, 0].legend(fontsize=5)
-    _band(axes[2, 1], _lines(records, 'error', 'critic'), 'error', plots.looks(['error'])['error'])
+    _band(axes[2, 1], _lines(records, 'error', 'critic'), 'error', plots.looks(['error'])['error'],
+          health.BOUNDS['error'])
     axes[2, 1].set_ylabel('error of the value')
     for ax in axes[2]:
       ax.set_xlabel('training step')
@@ -191,8 +191,8 @@ def figure(records: Sequence[Mapping[str, Any]]) -> figures.Figure:
   return fig
 
 
-def _band(ax, line, label, style, bounds=None):
-  step, point, low, high = line
-  low, high = (x if bounds is None else np.clip(x, *bounds) for x in (low, high))
+def _band(ax, line, label, style, bounds):
+  step, *band = line
+  point, low, high = (np.clip(x, *bounds) for x in band)
   ax.plot(step, point, label=label, markevery=max(1, len(step) // 8), **style)
   ax.fill_between(step, low, high, color=style['color'], alpha=0.15, linewidth=0)

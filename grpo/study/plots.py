@@ -16,8 +16,8 @@ import numpy as np
 
 from grpo.study import stats
 
-__all__ = ['STYLE', 'styled', 'new', 'whole', 'looks', 'learning_curves', 'score_against', 'legend',
-           'save']
+__all__ = ['STYLE', 'styled', 'new', 'whole', 'log_scale', 'looks', 'learning_curves',
+           'score_against', 'legend', 'save']
 
 Row = Mapping[str, Any]
 _COLOURS = ('#0072B2', '#D55E00', '#009E73', '#CC79A7', '#E69F00', '#56B4E9', '#000000', '#B3A400')
@@ -46,8 +46,22 @@ def new(rows: int, columns: int, *, width: float = 6.8,
 
 
 def whole(ax) -> None:
-  """Ticks of the horizontal axis at whole numbers, as steps and turns are."""
-  ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+  """Ticks of the horizontal axis at whole numbers, as steps and turns are; else as they were."""
+  ax.xaxis.set_major_locator(ticker.MaxNLocator('auto', steps=[1, 2, 2.5, 5, 10], integer=True))
+
+
+class _Plain(ticker.LogFormatter):
+  """0.6 where other formatters write 6 x 10^-1; the ticks that have a label are theirs."""
+
+  def __call__(self, x, pos=None):
+    return f'{x:g}' if super().__call__(x, pos) else ''
+
+
+def log_scale(ax) -> None:
+  """A logarithmic vertical axis with plain numbers."""
+  ax.set_yscale('log')
+  ax.yaxis.set_major_formatter(_Plain())
+  ax.yaxis.set_minor_formatter(_Plain(minor_thresholds=(1, 0.4)))
 
 
 def looks(arms: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -83,6 +97,8 @@ def learning_curves(ax: axes.Axes, curves: Sequence[Row], look: Mapping[str, Map
     ax.fill_between(at, band.low, band.high, color=style['color'], alpha=0.18, linewidth=0)
   ax.set_xlabel(label or x)
   ax.set_ylabel(y)
+  if x == 'step':
+    whole(ax)
 
 
 @styled
