@@ -75,7 +75,8 @@ class SharedProgramTest(absltest.TestCase):
 
   def test_cells_that_differ_in_scalars_share_one_program(self):
     one = cells.Cell('try', 'grpo', 'horizon', '1 turn', 'configs/grpo.py:smoke,horizon',
-                     {'task.horizon': 2, 'window.turns': 2, 'steps': 2, 'log_every': 2,
+                     {'task.horizon': 2, 'task.decisive': 1, 'window.turns': 2, 'steps': 2,
+                      'log_every': 2,
                       'clone.steps': 0, 'checkpoint.every': 2, 'model': dict(name='tabular')},
                      (0, 1), scalars={'task.horizon': 1},
                      tests={'as trained': {'task.horizon': 1}, 'longer': {'task.horizon': 2}})

@@ -143,7 +143,8 @@ class LlmTest(parameterized.TestCase):
         p, policy.forward(p, None, tokens, tokens >= 0)))
     trained = policy.init(keys.root(0))
     want = run(plain)(model.params)
-    np.testing.assert_array_equal(run(policy)(trained), want)
+    # A product with 0 is added; the compiler may order the other sums differently beside it.
+    np.testing.assert_allclose(run(policy)(trained), want, atol=2e-6, rtol=0)
     moved = jax.tree.map(lambda x: x + 0.1, trained)
     got = run(policy)(moved)
     self.assertGreater(float(jnp.abs(got - want).max()), 0.01)

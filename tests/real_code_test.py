@@ -46,7 +46,7 @@ class BridgeTest(absltest.TestCase):
     got = [round(x, 3) for x in bridge.difference(rows)]
     text = (bridge.HERE / 'README.md').read_text()
     self.assertIn('{:+.3f} [{:+.3f}, {:+.3f}]'.format(*got), text)
-    self.assertEqual(max(row['step'] for row in curves), 20480)
+    self.assertEqual(max(row['step'] for row in curves), 25600)
     self.assertLen(bridge.figure().axes, 2)
 
 

@@ -10,7 +10,8 @@ or to a row that a filter drops later, does not move them. `over` says over whic
 
 A group whose spread (max - min) is at most `tol` times its largest |return| is flat and gets 0
 exactly: only rounding error is left there, and dividing it by itself would give advantages near 1.
-A group with one valid member gets 0.
+A group with one valid member gets 0. Deviations are squared in float32: returns above about 1e19,
+or that differ by less than about 1e-19, look flat or are not finite. `check.py` bounds their unit.
 """
 
 import jax
