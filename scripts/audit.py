@@ -60,6 +60,7 @@ def _policies():
   import numpy as np
 
   from grpo import build
+  from grpo import check
   from grpo import keys
   from grpo.learn import actors
   from grpo.study import audit
@@ -72,6 +73,7 @@ def _policies():
         (step, first(s.params), None if s.critic_params is None else first(s.critic_params))
         for step, s in states]
   config = build.plain(_CONFIG.value)
+  check.check(config)
   parts = build.parts(config)
   audit.check(parts)  # before the policy is trained
   params, info = actors.warm_start(config, [_SEED.value])

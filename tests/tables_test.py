@@ -96,7 +96,7 @@ class TablesTest(parameterized.TestCase):
     with self.assertRaisesRegex(ValueError, "no rows of the base arm 'x': there are base, up"):
       tables.blocks(rows, base='x')
 
-  @parameterized.parameters(float('nan'), 'high')
+  @parameterized.parameters(float('nan'), float('inf'), 'high')
   def test_a_score_that_is_no_number_is_named(self, bad):
     rows = make(dict(base=0.0, up=0.2), ('2', '8'))
     wrong = [r | dict(success_last=bad) if (r['arm'], r['setting'], r['seed']) == ('up', '8', 5)

@@ -22,7 +22,8 @@ __all__ = ['NOTES', 'WORDS', 'Line', 'Block', 'read', 'runs', 'unique', 'blocks'
 NOTES = ('IQM: interquartile mean over seeds, 95 % bootstrap interval. P(better): chance of a '
          'higher\nscore than the base arm under the same seed; ties count half. Sentences are of '
          'the mean of paired\ndifferences, which counts the best and the worst runs that an IQM '
-         'leaves out: the two can disagree.')
+         'leaves out: the two can disagree.\nOver all settings the runs of a seed count as independent; '
+         'where they are not, intervals are too narrow.')
 
 WORDS = ('better', 'worse')
 
@@ -76,9 +77,9 @@ def _need(rows, columns, where):
 
 
 def _need_scores(rows, score):
-  """Raises ValueError, with arm, setting and seed, if a score is not a number."""
+  """Raises ValueError, with arm, setting and seed, if a score is not a finite number."""
   for r in rows:
-    if isinstance(r[score], str) or math.isnan(r[score]):
+    if isinstance(r[score], str) or not math.isfinite(r[score]):
       where = ', '.join(f'{k} {r[k]}' for k in (*_KEYS, 'step') if k in r)
       raise ValueError(f'{where}: {score} is {r[score]!r}, not a number')
 
