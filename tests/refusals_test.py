@@ -247,6 +247,12 @@ class CommandTest(parameterized.TestCase):
     self.assertEqual(process.returncode, 2, err)
     self.assertRegex(err, r'^train: --workdir=\S* holds a sweep: choose another folder')
 
+  def test_an_audit_refuses_what_training_does(self):
+    _, err = (process := start('scripts.audit', '--config=configs/grpo.py:smoke',
+                               '--config.task.order=2', '--config.task.decisive=3')).communicate()
+    self.assertEqual(process.returncode, 2, err)
+    self.assertIn('task.order=2: must be 0, or an integer that divides task.decisive=3', err)
+
   def test_evaluate(self):
     process = subprocess.run([sys.executable, '-c', EVALUATE, *BAD], cwd=ROOT, text=True,
                              capture_output=True)

@@ -16,12 +16,13 @@ Below A is the true advantage, Â the estimate and g its gradient in the policy'
              and state in which they differ: Kendall's tau of the two kinds of action
   leakage    share of |Â| on turns at which no action has an advantage
 
-A state is (turn, damage, shown), an action right or wrong. Squares of mean gradients are corrected for
-their noise: products of different batches only (U-statistics), so a finite number of batches gives no
-gradient where there is none. Squares of contrasts (bias, scale) are corrected by the variance inside a
-state and action, which takes rows as independent: where rows share turns it is too small, and bias
-too large. The offset is not corrected: without any it falls as one over the root of the rows. A
-measure that this leaves undefined is NaN. Intervals are percentiles of the bootstrap over batches.
+A state is (turn, damage, shown), an action right or wrong. Squares of mean gradients are corrected
+for their noise: products of different batches only (U-statistics), so a finite number of batches
+gives no gradient where there is none. Squares of contrasts (bias, scale) are corrected by the
+variance inside a state and action, which takes rows as independent: where rows share turns it is
+too small, and bias too large. The offset is not corrected: where there is none it falls as one over
+the root of the rows. A measure that this leaves undefined is NaN. Intervals are percentiles of the
+bootstrap over batches.
 """
 
 from collections.abc import Sequence

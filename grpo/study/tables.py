@@ -22,8 +22,8 @@ __all__ = ['NOTES', 'WORDS', 'Line', 'Block', 'read', 'runs', 'unique', 'blocks'
 NOTES = ('IQM: interquartile mean over seeds, 95 % bootstrap interval. P(better): chance of a '
          'higher\nscore than the base arm under the same seed; ties count half. Sentences are of '
          'the mean of paired\ndifferences, which counts the best and the worst runs that an IQM '
-         'leaves out: the two can disagree.\nOver all settings the runs of a seed count as independent; '
-         'where they are not, intervals are too narrow.')
+         'leaves out: the two can disagree.\nOver all settings the runs of a seed count as '
+         'independent; where they are not, intervals are too narrow.')
 
 WORDS = ('better', 'worse')
 
