@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import pathlib
+import secrets
 import signal
 import subprocess
 import sys
@@ -151,7 +152,8 @@ class Launcher:
     cells.set_aside(self.workdir, plan)
     self.skipped = {n for n in plan if cells.result_path(self.workdir, n).exists()}
     self.processes = max(1, min(processes, len(plan) - len(self.skipped)))
-    self.launch = time.strftime('%Y%m%d-%H%M%S-') + str(os.getpid())
+    # Failed cells are tried once a launch, so that no two may have one name, in one second either.
+    self.launch = f'{time.strftime("%Y%m%d-%H%M%S")}-{os.getpid()}-{secrets.token_hex(3)}'
     self.folder = self.workdir / 'launches' / self.launch
     self.runner = runner
     self.apart = start is not None  # workers elsewhere have all cores that they can see

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 from absl.testing import absltest
 from absl.testing import parameterized
@@ -162,6 +163,12 @@ class LaunchTest(parameterized.TestCase):
     healed = [dataclasses.replace(c, group='') for c in listed]
     self.assertEqual(self.launch(*healed), {})
     self.assertEqual(self.log(), sorted(f'{c.arm} 8' for c in listed))
+
+  def test_launches_of_one_second_have_names_of_their_own(self):
+    plan = launch.make_plan([cell()])
+    with mock.patch.object(launch.time, 'strftime', return_value='20260101-000000'):
+      names = {launch.Launcher(plan, self.workdir, 1, RUNNER).launch for _ in range(3)}
+    self.assertLen(names, 3)
 
   def test_workers_that_cannot_start(self):
     self.plan = launch.make_plan([cell()])
