@@ -36,7 +36,7 @@ def overrides(arm: str, size: str) -> dict:
              'evaluate.prompts': 256, 'sample.prompts': 4, 'sample.group': 8,
              'train.minibatches': 1, 'train.learning_rate': 3e-3, 'train.warmup': 10,
              'steps': STEPS[size], 'log_every': 5, 'checkpoint.every': STEPS[size]}
-  elif size == 'smoke':
+  else:
     made |= sweep_cells.TABLES | {'steps': STEPS[size], 'log_every': 2,
                                   'checkpoint.every': STEPS[size], 'clone.pass_rate': 1.0,
                                   'train.learning_rate': 0.1}

@@ -131,11 +131,7 @@ def _turn(turn, knobs, policy, actions, goals):
   fine = jnp.where(fail, 0.0, jnp.where(damage == horizon.OK, 1.0, repair))
   hurt = (fail & (damage == horizon.OK)).astype(jnp.float32)
   decisive, order = (jnp.asarray(knobs[k], jnp.int32) for k in ('decisive', 'order'))
-  span = jnp.maximum(jnp.asarray(knobs['horizon'], jnp.int32)
-                     - jnp.asarray(knobs['delay'], jnp.int32), 1)
-  # Turns of the block that are played: those of all blocks are numbered from 1.
-  played = (turn * decisive // span) % jnp.maximum(order, 1) + 1
-  last = horizon.is_decisive(turn, knobs) & (played == order)
+  last = horizon.closes(turn, knobs)
   even = (damage == horizon.HURT) == fail
   parity = even | last
   fine = jnp.where(order > 0, parity, fine).astype(jnp.float32)
